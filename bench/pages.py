@@ -66,9 +66,9 @@ def serving(folder: Path) -> Iterator[str]:
     from frazil.web.app import make_app
     from frazil.web.library import Library
     from frazil.web.server import bind
-    from frazil.web.settings import Settings
+    from frazil.web.settings import ServerSettings
 
-    listening, settings = bind(Settings(port=0))
+    listening, settings = bind(ServerSettings(port=0))
     app = make_app(Library([str(folder)]), settings)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

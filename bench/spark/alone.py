@@ -43,7 +43,7 @@ def scaling(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
 def describe(count: int, task: Any) -> Any:
     """What the scan of a file with so many chunks would give."""
     from frazil.ingestion.parsers import Format
-    from frazil.ingestion.records import FileScan, Identity, References, Variable
+    from frazil.ingestion.records import FileReferences, FileScan, FileVariable, Identity
 
     number = int(Path(task.url).stem)
     numbers = np.arange(count)
@@ -53,7 +53,7 @@ def describe(count: int, task: Any) -> Any:
         "fill_value": 0.0,
     }
     encoding = json.dumps(meaning, sort_keys=True)
-    references = References.of_file(task.url, numbers, numbers * 4096, np.full(count, 4096))
+    references = FileReferences.of_file(task.url, numbers, numbers * 4096, np.full(count, 4096))
     days = np.array([number], "i8")
     time_encoding = json.dumps(meaning | {"data_type": "int64", "fill_value": 0}, sort_keys=True)
     return FileScan(
@@ -61,8 +61,10 @@ def describe(count: int, task: Any) -> Any:
         Format.HDF5,
         Identity(4096 * count, None, 1_700_000_000),
         (
-            Variable("time", ("time",), (1,), (1,), time_encoding, "{}", None, days),
-            Variable("a", ("time", "x"), (1, 1024 * count), (1, 1024), encoding, "{}", references),
+            FileVariable("time", ("time",), (1,), (1,), time_encoding, "{}", None, days),
+            FileVariable(
+                "a", ("time", "x"), (1, 1024 * count), (1, 1024), encoding, "{}", references
+            ),
         ),
     )
 
@@ -92,10 +94,10 @@ class Synthetic:
 def references(folder: Path, count: int) -> dict[str, Any]:
     """The time and memory of an ingest of so many references, apart from looking at files."""
     from frazil.ingestion.pipeline import run_request
-    from frazil.ingestion.request import Request
+    from frazil.ingestion.request import IngestRequest
     from frazil.spark import session
     from frazil.spark.runner import SparkRunner
-    from frazil.storage.constructors import storage_from_url
+    from frazil.storage.by_url import storage_from_url
 
     spark = session("local[2]", config={"spark.driver.memory": "1g"})
     files = folder / "described"
@@ -108,7 +110,7 @@ def references(folder: Path, count: int) -> dict[str, Any]:
     target = folder / "references"
     shutil.rmtree(target, ignore_errors=True)
     begin = time.perf_counter()
-    request = Request(files=[str(name) for name in names])
+    request = IngestRequest(files=[str(name) for name in names])
     done = run_request(storage_from_url(str(target)), request, Synthetic(SparkRunner(spark)))
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

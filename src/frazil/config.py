@@ -67,7 +67,7 @@ def _count(value: object) -> int:
 
 
 def _unless_empty(read: Callable[[object], Any]) -> Callable[[object], Any]:
-    """Read a value where None, or empty text, means that there is none."""
+    """Read an optional value: None and the empty text mean that it is not set."""
     return lambda value: None if value is None or value == "" else read(value)
 
 
@@ -90,7 +90,7 @@ def _key(default: object, read: Callable[[object], object]) -> Any:  # noqa: ANN
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProcessSettings:
     """The value of every key at one moment."""
 
     fast_zarr: bool = _key(True, _switch)
@@ -136,14 +136,14 @@ class Settings:
 
 
 _READERS: Final[Mapping[str, Callable[[object], Any]]] = {
-    each.name: each.metadata["read"] for each in fields(Settings)
+    each.name: each.metadata["read"] for each in fields(ProcessSettings)
 }
 KEYS: Final = tuple(_READERS)
 _lock: Final = threading.Lock()
-_current: Settings | None = None
+_current: ProcessSettings | None = None
 
 
-class Changed:
+class SettingsChange:
     """What `set` did; as a context manager it puts the old values back in the end."""
 
     __slots__ = ("_before",)
@@ -151,7 +151,7 @@ class Changed:
     def __init__(self, before: Mapping[str, object]) -> None:
         self._before = before
 
-    def __enter__(self) -> Settings:
+    def __enter__(self) -> ProcessSettings:
         return current()
 
     def __exit__(
@@ -163,7 +163,7 @@ class Changed:
         set(**self._before)
 
 
-def current() -> Settings:
+def current() -> ProcessSettings:
     """All values now; quick."""
     found = _current
     return found if found is not None else reset()
@@ -179,7 +179,7 @@ def get(key: str) -> Any:  # noqa: ANN401 - each key has its own type
     return getattr(current(), key)
 
 
-def set(values: Mapping[str, object] | None = None, /, **more: object) -> Changed:
+def set(values: Mapping[str, object] | None = None, /, **more: object) -> SettingsChange:
     """Change keys for the whole process, or with `with` until the block ends.
 
     Raises:
@@ -192,11 +192,11 @@ def set(values: Mapping[str, object] | None = None, /, **more: object) -> Change
     current()
     with _lock:
         before = {key: getattr(_current, key) for key in parsed}
-        _current = replace(_current or Settings(), **parsed)
-    return Changed(before)
+        _current = replace(_current or ProcessSettings(), **parsed)
+    return SettingsChange(before)
 
 
-def reset() -> Settings:
+def reset() -> ProcessSettings:
     """Go back to the defaults and to what the environment says now.
 
     Raises:
@@ -209,7 +209,7 @@ def reset() -> Settings:
         if variable(key) in os.environ
     }
     with _lock:
-        _current = Settings(**found)
+        _current = ProcessSettings(**found)
         return _current
 
 

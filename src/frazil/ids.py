@@ -114,9 +114,9 @@ def require_usable_name(path: str) -> None:
     """Refuse to make a node at a path that some reader or storage could not reach.
 
     Raises:
-        InvalidInputError: a name is `zarr.json`, which keys of metadata end in, holds a NUL, which
-            no file system takes, a backslash, which zarr-python takes for a slash, or half of a
-            character, which UTF-8 cannot spell.
+        InvalidInputError: a name is `zarr.json` (the last part of metadata keys), or holds a NUL
+            (no file system takes it), a backslash (zarr-python takes it for a slash) or a lone
+            surrogate (not valid UTF-8).
     """
     problem = None
     if "zarr.json" in path.split("/"):

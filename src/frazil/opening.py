@@ -45,7 +45,7 @@ class Detected:
     known: KnownRepository | None = None
 
 
-def detect(storage: Storage) -> Detected | None:
+def detect_generation(storage: Storage) -> Detected | None:
     """Tell which generation lives at a place, if any."""
     found = storage.fetch(REPO_KEY)
     if isinstance(found, Fetched):
@@ -60,8 +60,8 @@ def detect(storage: Storage) -> Detected | None:
 
 
 def require(storage: Storage) -> Detected:
-    """Like `detect`, where there must be a repository."""
-    found = detect(storage)
+    """Like `detect_generation`, where there must be a repository."""
+    found = detect_generation(storage)
     if found is None:
         raise RepositoryNotFoundError("the repository doesn't exist", url=storage.url)
     return found
@@ -125,7 +125,7 @@ def _trusted(stored: RepositoryConfig) -> RepositoryConfig:
     """The stored configuration without the permission to commit unsafely.
 
     The official package writes the settings of its local backend, which cannot replace
-    conditionally, into repositories that may be copied to stores that can. Whoever needs
+    conditionally, into repositories that may be copied to stores that can. A caller who needs
     unconditional writes must ask for them when opening.
     """
     if stored.storage is None:
@@ -220,7 +220,7 @@ def _require_clean(context: Context, place: Storage, *, check_clean_root: bool) 
             kind=ErrorKind.EMPTY_PREFIX_CREATION,
             url=place.url,
         )
-    if detect(place) is not None:
+    if detect_generation(place) is not None:
         if check_clean_root:
             raise InvalidInputError(
                 "a repository already exists here",

@@ -17,10 +17,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from frazil.tip import require_writable
-from frazil.transaction.context import Context
+from frazil.transaction.opened import OpenRepository, context_of
 
 Version: TypeAlias = str
 """a branch, a tag, a snapshot id or the beginning of one, or a `{time}`"""
@@ -73,14 +73,6 @@ class Verb:
 VERBS: Final[dict[str, Verb]] = {}
 
 
-class HasContext(Protocol):
-    """What a verb needs to know before it changes something."""
-
-    @property
-    def context(self) -> Context:
-        """The parts of the repository."""
-
-
 def verb(effect: Effect) -> Callable[[F], F]:
     """Make a method of a namespace a verb; what changes something needs a place that allows it."""
 
@@ -91,9 +83,9 @@ def verb(effect: Effect) -> Callable[[F], F]:
             return method
 
         @functools.wraps(method)
-        def run(self: HasContext, *args: object, **options: object) -> object:
+        def run(self: OpenRepository, *args: object, **options: object) -> object:
             if not options.get("dry_run"):
-                require_writable(self.context)
+                require_writable(context_of(self))
             return method(self, *args, **options)
 
         return cast("F", run)
@@ -103,7 +95,7 @@ def verb(effect: Effect) -> Callable[[F], F]:
 
 def _described(name: str, method: Callable[..., Any], effect: Effect) -> Verb:
     signature = inspect.signature(method)
-    told = _argument_help(inspect.getdoc(method) or "")
+    helps = _argument_help(inspect.getdoc(method) or "")
     _, *own = signature.parameters.values()
     parameters = {
         each.name: Parameter(
@@ -111,7 +103,7 @@ def _described(name: str, method: Callable[..., Any], effect: Effect) -> Verb:
             str(each.annotation),
             each.default,
             each.kind is each.KEYWORD_ONLY,
-            told.get(each.name, ""),
+            helps.get(each.name, ""),
         )
         for each in own
     }

@@ -33,12 +33,18 @@ from frazil.errors import (
 )
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
-from frazil.model.display import Field, HasRepr
-from frazil.model.display import Literal as Verbatim
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.naming import OURS
-from frazil.storage.base import pool
+from frazil.storage.base import thread_pool
 from frazil.transaction.keys import ChunkKey, clean_path, invalid
-from frazil.transaction.keyspace import From, KeySpace, Last, Pending, Range, Span
+from frazil.transaction.keyspace import (
+    ByteRange,
+    ByteSelection,
+    BytesFrom,
+    KeySpace,
+    LastBytes,
+    PendingChunk,
+)
 from frazil.transaction.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
 from frazil.transaction.working import WorkingState
 
@@ -50,7 +56,7 @@ FailedChunks: TypeAlias = list[tuple[int, ...]] | None
 Buffers: TypeAlias = list[Buffer | None]
 
 
-class Owner(Protocol):
+class StoreOwner(Protocol):
     """What a store needs of the session it belongs to."""
 
     state: WorkingState
@@ -75,17 +81,17 @@ class Owner(Protocol):
         """Refuse pickling where a copy could not be merged back."""
 
 
-def to_span(request: ByteRequest | None) -> Span | None:
+def to_span(request: ByteRequest | None) -> ByteSelection | None:
     """Translate Zarr's byte requests."""
     match request:
         case None:
             return None
         case RangeByteRequest(start, end):
-            return Range(start, end)
+            return ByteRange(start, end)
         case OffsetByteRequest(offset):
-            return From(offset)
+            return BytesFrom(offset)
         case SuffixByteRequest(suffix):
-            return Last(suffix)
+            return LastBytes(suffix)
         case _:
             raise InvalidInputError(
                 f"Unexpected byte_range, got {request!r}", kind=ErrorKind.INVALID_BYTE_RANGE
@@ -105,7 +111,7 @@ class FrazilStore(HasRepr, BulkStore):
     keys_of: ClassVar[type[KeySpace]] = KeySpace
     """how keys and values are made of a session"""
 
-    def __init__(self, session: Owner, *, read_only: bool | None = None) -> None:
+    def __init__(self, session: StoreOwner, *, read_only: bool | None = None) -> None:
         Store.__init__(self, read_only=session.read_only if read_only is None else read_only)
         self._session = session
         self._is_open = True
@@ -182,7 +188,7 @@ class FrazilStore(HasRepr, BulkStore):
     async def _do(self, work: Callable[..., R], *args: object) -> R:
         if self._inline:
             return work(*args)
-        return await asyncio.get_running_loop().run_in_executor(pool(), work, *args)
+        return await asyncio.get_running_loop().run_in_executor(thread_pool(), work, *args)
 
     def _iterate(self, start: Callable[[], Iterable[R]]) -> AsyncIterator[R]:
         """Items one by one; unless storage answers at once, the event loop does not wait."""
@@ -226,15 +232,17 @@ class FrazilStore(HasRepr, BulkStore):
         """The value of a key, or None."""
         return _as_buffer(await self._value(key, to_span(byte_range)), prototype)
 
-    async def _value(self, key: str, span: Span | None) -> bytes | None:
+    async def _value(self, key: str, span: ByteSelection | None) -> bytes | None:
         if not self._inline:
             return await self._do(self._keys.get, key, span)
         found = self._keys.find(key, span)
-        if not isinstance(found, Pending):
+        if not isinstance(found, PendingChunk):
             return found
         context = self._session.state.context
         if isinstance(found.ref, VirtualRef) or found.end - found.start >= LARGE_VALUE:
-            return await asyncio.get_running_loop().run_in_executor(pool(), found.read, context)
+            return await asyncio.get_running_loop().run_in_executor(
+                thread_pool(), found.read, context
+            )
         return found.read(context)
 
     def get_sync(
@@ -299,7 +307,7 @@ class FrazilStore(HasRepr, BulkStore):
             self._keys.set(key, data)
             return
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(pool(), self._keys.set, key, data)
+        await loop.run_in_executor(thread_pool(), self._keys.set, key, data)
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Store metadata or a chunk, without an event loop."""

@@ -1,8 +1,8 @@
-"""Where a branch was when somebody looked: what is planned there is committed upon exactly that.
+"""A branch at the snapshot that a plan was made from, and sessions at exactly that snapshot.
 
-Whoever plans from one snapshot and then opens a session at the newest one lays the plan over
-what others committed in between. A tip gives both sessions at the same snapshot, so that the
-commit notices that the branch has moved.
+A job that plans from one snapshot and writes in a session at a newer one would overwrite what was
+committed in between. A tip opens both sessions at the same snapshot, so that the commit notices
+that the branch has moved.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip
 def require_writable(context: Context, action: str = "") -> None:
     """Refuse changes of a place that can only be read; a named action also while it is offline."""
     if not context.storage.can_write:
-        told = f"cannot {action}" if action else "no changes are possible"
+        detail = f"cannot {action}" if action else "no changes are possible"
         raise ReadOnlyError(
-            f"{told}: {context.why_read_only}",
+            f"{detail}: {context.why_read_only}",
             kind=ErrorKind.READ_ONLY_STORAGE,
             url=context.place.url,
         )

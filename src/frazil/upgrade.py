@@ -11,10 +11,11 @@ from frazil.opening import open_context
 from frazil.repository import Repository
 from frazil.repository.handle import retire
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
+from frazil.transaction.opened import context_of
 from frazil.upgrading.chunks import mover
 from frazil.upgrading.source import ChunkMode, TidyReport, UpgradeReport, cannot
-from frazil.upgrading.undoing import clean, undo
+from frazil.upgrading.undoing import delete_old_files, undo
 from frazil.upgrading.upgrade import MakeMove, upgrade
 
 __all__ = [
@@ -46,20 +47,20 @@ def upgrade_repository(
     version `to` (see `upgrade_older`). A dry run checks everything and changes nothing; the old
     handle stays valid then, and is invalid after a real upgrade.
     """
-    if repository.context.generation.is_legacy:
+    if context_of(repository).generation.is_legacy:
         upgrade_older(repository, to=to, mode=mode, dry_run=dry_run)
     elif to == 2:
         upgrade_v1_to_v2(
-            repository.context,
+            context_of(repository),
             dry_run=dry_run,
             delete_unused_v1_files=delete_unused_v1_files,
             prefetch_concurrency=prefetch_concurrency,
         )
     else:
-        raise cannot(f"this repository has {repository.context.generation.title} already")
+        raise cannot(f"this repository has {context_of(repository).generation.title} already")
     if dry_run:
         return repository.reopen()
-    old = repository.context
+    old = context_of(repository)
     labelled = repository.storage.with_attribution(repository.attribution)
     # What was found in the repository does not become the caller's word by being opened again.
     context = open_context(labelled, old.config, old.authorized, trust=old.trust)
@@ -91,7 +92,7 @@ def upgrade_older(
         ConflictError: the repository kept changing.
     """
     handle = repository if isinstance(repository, Repository) else Repository.open(repository)
-    return upgrade(handle.context, to=to, mode=mode, dry_run=dry_run, make_move=move)
+    return upgrade(context_of(handle), to=to, mode=mode, dry_run=dry_run, make_move=move)
 
 
 def plan_upgrade(
@@ -134,7 +135,7 @@ def clean_upgrade(
         SessionStateError: there is nothing left, or the upgrade is not finished, or some of it
             was written less than a day ago (or `unsafe_minimum_age`).
     """
-    return clean(
+    return delete_old_files(
         _storage(place),
         dry_run=dry_run,
         store_root=store_root,

@@ -23,8 +23,10 @@ from frazil.errors import (
     NotFoundError,
     RefNotFoundError,
     SnapshotNotFoundError,
+    StorageError,
 )
 from frazil.ids import ALPHABET, SnapshotId
+from frazil.masking import bare_url
 from frazil.model.values import SnapshotInfo
 from frazil.spelling import nearest
 from frazil.texts import iso_time
@@ -46,7 +48,7 @@ _LOOKALIKES: Final = str.maketrans("ILO", "110")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedVersion:
     """A branch, else a tag, else a snapshot id or the beginning of one."""
 
     text: str
@@ -63,11 +65,11 @@ class AsOf:
     branch: str = MAIN
 
     def __str__(self) -> str:
-        branch = "" if self.branch == MAIN else str(Named(self.branch))
+        branch = "" if self.branch == MAIN else str(NamedVersion(self.branch))
         return f"{branch}@{{{self.time.isoformat()}}}"
 
 
-VersionRef: TypeAlias = Named | AsOf
+VersionRef: TypeAlias = NamedVersion | AsOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class RepoUrl:
         return f"{head}{name}{'' if self.ref is None else self.ref}{query}"
 
 
-class Versions(Protocol):
+class VersionLookup(Protocol):
     """What resolving a version asks of a repository."""
 
     def list_branches(self) -> set[str]:
@@ -136,7 +138,7 @@ def branch_in(place: RepoUrl) -> str | None:
 
 def parse_version(text: str) -> VersionRef | None:
     """Read a version by itself: a name, or a time such as `{2024-05-01}` or `dev@{2024-05-01}`."""
-    return parse_url(f"/@{text}").ref if text.endswith("}") else Named(text)
+    return parse_url(f"/@{text}").ref if text.endswith("}") else NamedVersion(text)
 
 
 def is_marked(text: str) -> bool:
@@ -171,7 +173,7 @@ def _split_version(segment: str, text: str) -> tuple[str, VersionRef | None]:
     name, at, version = segment.rpartition("@")
     if not at:
         return segment, None
-    return name, Named(_ref_name(version, text))
+    return name, NamedVersion(_ref_name(version, text))
 
 
 def _ref_name(escaped: str, text: str) -> str:
@@ -206,7 +208,7 @@ def _escaped(found: re.Match[str]) -> str:
 # --- resolving ---
 
 
-def resolve(ref: VersionRef | None, repository: Versions) -> str:
+def resolve_version(ref: VersionRef | None, repository: VersionLookup) -> str:
     """Find the snapshot that a version means; no version means the newest of `main`.
 
     Raises:
@@ -219,13 +221,13 @@ def resolve(ref: VersionRef | None, repository: Versions) -> str:
             return repository.lookup_branch(MAIN)
         case AsOf(time, branch):
             return _at_time(time, branch, repository)
-        case Named(text):
+        case NamedVersion(text):
             return _named(text, repository)
         case _:
             assert_never(ref)
 
 
-def _named(text: str, repository: Versions) -> str:
+def _named(text: str, repository: VersionLookup) -> str:
     lookups: tuple[Callable[[str], str], ...] = (repository.lookup_branch, repository.lookup_tag)
     for lookup in lookups:
         try:
@@ -244,7 +246,7 @@ def _named(text: str, repository: Versions) -> str:
         raise _nothing(text, repository) from None
 
 
-def _only_match(text: str, digits: str, repository: Versions) -> str:
+def _only_match(text: str, digits: str, repository: VersionLookup) -> str:
     found = sorted(s for s in _reachable(repository) if s.startswith(digits))
     if not found:
         raise _nothing(text, repository)
@@ -256,7 +258,7 @@ def _only_match(text: str, digits: str, repository: Versions) -> str:
     return found[0]
 
 
-def _reachable(repository: Versions) -> set[str]:
+def _reachable(repository: VersionLookup) -> set[str]:
     """Ids of all snapshots that a branch or a tag leads to."""
     seen: set[str] = set()
     histories = [repository.ancestry(branch=name) for name in repository.list_branches()]
@@ -269,7 +271,7 @@ def _reachable(repository: Versions) -> set[str]:
     return seen
 
 
-def _at_time(time: datetime, branch: str, repository: Versions) -> str:
+def _at_time(time: datetime, branch: str, repository: VersionLookup) -> str:
     for snapshot in repository.ancestry(branch=branch):
         if snapshot.written_at <= time:
             return snapshot.id
@@ -279,9 +281,18 @@ def _at_time(time: datetime, branch: str, repository: Versions) -> str:
     )
 
 
-def _nothing(text: str, repository: Versions) -> RefNotFoundError:
+def _nothing(text: str, repository: VersionLookup) -> RefNotFoundError:
     near = nearest(text, [*repository.list_branches(), *repository.list_tags()])
     return RefNotFoundError(
         f"no branch, tag or snapshot {text!r} (the beginning of a snapshot id needs at least "
         f"{SHORTEST_PREFIX} digits){near}"
+    )
+
+
+def bad_url(url: str, expected: str) -> StorageError:
+    """The error for a URL that no storage can be made of."""
+    return StorageError(
+        f"error parsing URL: expected {expected}",
+        kind=ErrorKind.CANNOT_PARSE_URL,
+        url=bare_url(url),
     )

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.cli.arguments import parse_index, parse_region, parse_time
 from frazil.cli.text import size
-from frazil.cli.values import cut
+from frazil.cli.values import shortened_region
 from frazil.errors import InvalidInputError
 from frazil.masking import clean
 
@@ -52,9 +52,9 @@ def test_other_regions_are_refused(text: str) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 5, 6, 7, 13, 23, 24, 100])
 def test_a_cut_region_keeps_to_its_limit(limit: int) -> None:
     region = parse_region("0:10:3, :", (10, 6))
-    shape = [len(range(*part.indices(10))) for part in cut(region, limit)]
+    shape = [len(range(*part.indices(10))) for part in shortened_region(region, limit)]
     assert 1 <= shape[0] * shape[1] <= limit
-    assert cut(region, 24) == region
+    assert shortened_region(region, 24) == region
 
 
 def test_chunk_indices() -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import Ocean
 
 pytestmark = pytest.mark.slow
-HEAVY = ("pyspark", "pandas", "xarray", "dask", "pyarrow", "zarr")
+HEAVY = ("pyspark", "pandas", "xarray", "dask", "pyarrow", "zarr", "numcodecs", "obstore", "yaml")
 
 
 def command(*arguments: str) -> list[str]:

@@ -6,9 +6,8 @@ import io
 
 import pytest
 
-from frazil.cli.ingest import _tell
 from frazil.cli.running import running
-from frazil.ingestion.reports import Progress
+from frazil.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -22,9 +21,9 @@ class Terminal(io.StringIO):
     ("state", "shown"),
     [
         (None, "Ingesting"),
-        (Progress("scanning", 3, 1, chunks=5, nbytes=2000), "1/3 5 chunks"),
-        (Progress("copying", 0, regions=4, regions_done=2), "2/4"),
-        (Progress("committing", 0), "committing"),
+        (Progress("scanning", 1, 3, chunks=5, nbytes=2000), "1/3 5 chunks"),
+        (Progress("copying", 2, 4), "2/4"),
+        (Progress("committing"), "committing"),
     ],
 )
 def test_numbers_are_shown_once_they_are_known(
@@ -35,6 +34,6 @@ def test_numbers_are_shown_once_they_are_known(
     monkeypatch.setenv("COLUMNS", "200")
     with running("Ingesting") as tell:
         if state is not None:
-            _tell(tell, state)
+            tell(state)
     assert shown in screen.getvalue()
     assert "?" not in screen.getvalue().replace("\x1b[?25", "")

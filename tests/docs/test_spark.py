@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from frazil.spark.options.parsing import documented
-from frazil.spark.options.table import OPTIONS, Use
+from frazil.spark.options.table import OPTIONS, OptionUse
 from frazil.spark.tables.metadata import TABLES
 from frazil.spark.upkeep import calls  # noqa: F401 - fills the table
 from frazil.spark.upkeep.procedure import PROCEDURES, REQUIRED
@@ -18,10 +18,10 @@ from tests.support.documents import program
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 USES: Final = {
-    Use.READ: "read",
-    Use.WRITE: "write",
-    Use.STREAM_READ: "stream read",
-    Use.STREAM_WRITE: "stream write",
+    OptionUse.READ: "read",
+    OptionUse.WRITE: "write",
+    OptionUse.STREAM_READ: "stream read",
+    OptionUse.STREAM_WRITE: "stream write",
 }
 
 
@@ -37,8 +37,8 @@ def option_rows() -> list[str]:
     uses = {", ".join(option.spellings): option.use for option in OPTIONS}
     rows = []
     for spellings, meaning in documented():
-        use = uses.get(spellings, Use.ANY)
-        word = "all" if use == Use.ANY else ", ".join(w for u, w in USES.items() if u & use)
+        use = uses.get(spellings, OptionUse.ANY)
+        word = "all" if use == OptionUse.ANY else ", ".join(w for u, w in USES.items() if u & use)
         shown = ", ".join(f"`{each}`" for each in spellings.split(", "))
         rows.append(f"| {shown} | {word} | {meaning} |")
     return rows

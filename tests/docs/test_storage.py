@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 import frazil
-from frazil.storage.constructors import _FLAGS, _PLAIN, storage_from_url
+from frazil.storage.by_url import _FLAGS, _PLAIN, storage_from_url
 from tests.support.documents import program
 from tests.support.fixtures import s3_server, web_server
 from tests.support.servers import S3Server, send

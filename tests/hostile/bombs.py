@@ -20,7 +20,7 @@ import numpy as np
 import zarr
 import zstandard
 
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, seal_table
 from frazil.formats.snapshot import (
     MANIFEST_FILE_V1,
@@ -32,6 +32,7 @@ from frazil.formats.snapshot import (
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
 
 Work: TypeAlias = Callable[[], Any]
@@ -104,7 +105,7 @@ def use(storage: MemoryStorage, made: str) -> None:
     """Look at everything."""
     repository = Repository.open(storage)
     list(repository.ancestry(branch="main"))
-    if repository.context.generation.repo_object:
+    if context_of(repository).generation.repo_object:
         list(repository.ops_log())
     session = repository.readonly_session("main")
     zarr.open_group(session.store, mode="r")["a"][:]  # type: ignore[index]
@@ -149,7 +150,7 @@ def _snapshot(writer: FlatWriter, nodes: int, spec: int, files: int | None = Non
 
 def same_node(writer: FlatWriter, spec: int) -> int:
     """A snapshot whose nodes are all the same table, with a long document."""
-    group = writer.table(Layout())
+    group = writer.table(TableLayout())
     document = writer.blob(b" " * 5000)
     node = writer.table(NODE, b"12345678", writer.text("/"), document, 2, group)
     return _snapshot(writer, writer.offsets([node] * MANY), spec)
@@ -165,7 +166,7 @@ def same_manifest(writer: FlatWriter, spec: int) -> int:
 def same_metadata(writer: FlatWriter, spec: int) -> int:
     """A snapshot whose metadata are one long value again and again."""
     item = writer.table(
-        Layout(OFFSET, OFFSET), writer.text("x"), writer.blob(b"\xc4\xff" + b"x" * 9999)
+        TableLayout(OFFSET, OFFSET), writer.text("x"), writer.blob(b"\xc4\xff" + b"x" * 9999)
     )
     metadata = writer.offsets([item] * MANY)
     none = writer.structs(b"", 0, 8)
@@ -179,34 +180,34 @@ def same_id(writer: FlatWriter, spec: int) -> int:
     """A transaction log that lists one node again and again."""
     ids = writer.structs(bytes(8) * 4 * MANY, 4 * MANY, 1)
     none, empty = writer.structs(b"", 0, 1), writer.offsets([])
-    log = Layout("id12", *[OFFSET] * 8)
+    log = TableLayout("id12", *[OFFSET] * 8)
     return writer.table(log, bytes(range(12)), ids, *[none] * 5, empty, empty)
 
 
 def same_reference(writer: FlatWriter, spec: int) -> int:
     """A manifest whose references are all the same table, with many bytes inline."""
     index = writer.structs(bytes(4), 1, 4)
-    ref = writer.table(Layout(OFFSET, OFFSET), index, writer.blob(bytes(100_000)))
+    ref = writer.table(TableLayout(OFFSET, OFFSET), index, writer.blob(bytes(100_000)))
     refs = writer.offsets([ref] * MANY)
-    array = writer.table(Layout("id8", OFFSET), b"12345678", refs)
-    return writer.table(Layout("id12", OFFSET), bytes(range(12)), writer.offsets([array]))
+    array = writer.table(TableLayout("id8", OFFSET), b"12345678", refs)
+    return writer.table(TableLayout("id12", OFFSET), bytes(range(12)), writer.offsets([array]))
 
 
 def same_ref(writer: FlatWriter, spec: int) -> int:
     """A repo object whose tags are all the same table, with a long name."""
     snapshot = writer.table(
-        Layout("id12", "i32!", "u64", OFFSET, OFFSET), bytes(range(12)), b"\xff" * 4, 1,
+        TableLayout("id12", "i32!", "u64", OFFSET, OFFSET), bytes(range(12)), b"\xff" * 4, 1,
         writer.text("m"), writer.offsets([]),
     )  # fmt: skip
     snapshots = writer.offsets([snapshot])
-    tag = writer.table(Layout(OFFSET, "u32"), writer.text("t" * 100_000), 0)
+    tag = writer.table(TableLayout(OFFSET, "u32"), writer.text("t" * 100_000), 0)
     tags, main = (
         writer.offsets([tag] * MANY),
-        writer.table(Layout(OFFSET, "u32"), writer.text("main"), 0),
+        writer.table(TableLayout(OFFSET, "u32"), writer.text("main"), 0),
     )
-    status = writer.table(Layout("u8", "u64", OFFSET), 0, 1, None)
+    status = writer.table(TableLayout("u8", "u64", OFFSET), 0, 1, None)
     empty = writer.offsets([])
-    repo = Layout("u8", *[OFFSET] * 11)
+    repo = TableLayout("u8", *[OFFSET] * 11)
     fields = (tags, writer.offsets([main]), empty, snapshots, status, None, empty, *[None] * 4)
     return writer.table(repo, 2, *fields)
 
@@ -214,14 +215,14 @@ def same_ref(writer: FlatWriter, spec: int) -> int:
 def same_snapshot(writer: FlatWriter, spec: int) -> int:
     """A repo object whose snapshots are all the same table, with a long message."""
     snapshot = writer.table(
-        Layout("id12", "i32!", "u64", OFFSET, OFFSET), bytes(range(12)), b"\xff" * 4, 1,
+        TableLayout("id12", "i32!", "u64", OFFSET, OFFSET), bytes(range(12)), b"\xff" * 4, 1,
         writer.text("m" * 100_000), writer.offsets([]),
     )  # fmt: skip
-    main = writer.table(Layout(OFFSET, "u32"), writer.text("main"), 0)
-    status = writer.table(Layout("u8", "u64", OFFSET), 0, 1, None)
+    main = writer.table(TableLayout(OFFSET, "u32"), writer.text("main"), 0)
+    status = writer.table(TableLayout("u8", "u64", OFFSET), 0, 1, None)
     empty = writer.offsets([])
     snapshots = writer.offsets([snapshot] * MANY)
-    repo = Layout("u8", *[OFFSET] * 11)
+    repo = TableLayout("u8", *[OFFSET] * 11)
     fields = (empty, writer.offsets([main]), empty, snapshots, status, None, empty, *[None] * 4)
     return writer.table(repo, 2, *fields)
 

@@ -13,6 +13,7 @@ import pytest
 from frazil.errors import InvalidInputError
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
 
 MIB = 1 << 20
@@ -129,15 +130,15 @@ def test_cells_that_nobody_stored_count_as_if_they_were_read(
 def test_too_many_regions_are_refused_by_those_who_read_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from frazil.comparing.pairing import plan_pairs, portions
+    from frazil.comparing.pairing import comparison_parts, plan_pairs
     from frazil.ids import SnapshotId
     from frazil.session import Session
 
     documents = [array_document(1 << 31, 1 << 31, fill_value=fill) for fill in (0, 1)]
     repository, ids = repository_of(*documents, chunks={"a/c/0/0": b"\7"})
-    context = repository.context
+    context = context_of(repository)
     first, last = map(SnapshotId.parse, ids)
     (pair,) = plan_pairs(context, first, last)
     old, new = Session(context, first), Session(context, last)
     with pytest.raises(InvalidInputError, match="too many cells"):
-        next(portions(pair, old.state, new.state))
+        next(comparison_parts(pair, old.state, new.state))

@@ -13,11 +13,11 @@ import zarr
 
 from frazil.errors import ConflictError, FrazilError
 from frazil.ingestion.pipeline import run_request
-from frazil.ingestion.plans import Mode, Wanted
-from frazil.ingestion.reports import IngestReport, Status
-from frazil.ingestion.request import Request
+from frazil.ingestion.plans import IngestMode, PlanOptions
+from frazil.ingestion.reports import IngestReport, IngestStatus
+from frazil.ingestion.request import IngestRequest
 from frazil.repository import Repository
-from frazil.run import Here
+from frazil.run import LocalRunner
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, opened, seen, take
 from tests.support.stepping import InterruptedStorage, Moment, SteppingStorage
@@ -52,8 +52,8 @@ class Competing(SteppingStorage):
 
 def append(storage: Competing, *files: Path, **request: Any) -> IngestReport:  # noqa: ANN401
     """Append files while somebody else is at work."""
-    asked = Request([str(file) for file in files], **{"append": True, **request})
-    return run_request(storage, asked, Here())
+    asked = IngestRequest([str(file) for file in files], **{"append": True, **request})
+    return run_request(storage, asked, LocalRunner())
 
 
 def change(repo: Path, act: Callable[[zarr.Group], object]) -> Callable[[], object]:
@@ -67,8 +67,8 @@ def change(repo: Path, act: Callable[[zarr.Group], object]) -> Callable[[], obje
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [Mode.VIRTUAL, Mode.NATIVE])
-def test_two_appends_at_once_follow_each_other(tmp_path: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [IngestMode.VIRTUAL, IngestMode.NATIVE])
+def test_two_appends_at_once_follow_each_other(tmp_path: Path, mode: IngestMode) -> None:
     files = archive(tmp_path / "files", 5)
     for at in count(1, STEP):
         repo = tmp_path / f"repo-{at}"
@@ -78,13 +78,13 @@ def test_two_appends_at_once_follow_each_other(tmp_path: Path, mode: Mode) -> No
             lambda repo=repo: take(repo, *files[1:3], wanted={"mode": mode}, append=True),  # type: ignore[misc]
             at,
         )
-        append(storage, *files[3:], wanted=Wanted(mode))
+        append(storage, *files[3:], wanted=PlanOptions(mode))
         if not storage.has_competed:
             break
         acknowledged = [0, 3, 4] if storage.refusal is not None else [0, 1, 2, 3, 4]
         xr.testing.assert_equal(seen(repo), decoded(*acknowledged))
         again = take(repo, *(files[n] for n in acknowledged), append=True)
-        assert again.status is Status.UNCHANGED
+        assert again.status is IngestStatus.UNCHANGED
     assert at > 3 * STEP
 
 
@@ -195,7 +195,7 @@ def test_a_variable_made_right_before_the_commit_is_not_left_short(tmp_path: Pat
 
     storage = InterruptedStorage(LocalStorage(repo), [Moment("put_if", "repo", change(repo, add))])
     with pytest.raises(FrazilError, match="wind"):
-        run_request(storage, Request([str(files[1])], append=True), Here())
+        run_request(storage, IngestRequest([str(files[1])], append=True), LocalRunner())
     assert storage.is_over
     xr.testing.assert_equal(seen(repo).drop_vars("wind"), decoded(0))
 

@@ -19,9 +19,9 @@ import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.ingestion.grib_messages import BLOCK, Window, messages
-from frazil.ingestion.isolation import Limits
-from frazil.ingestion.plans import Kind
-from frazil.ingestion.records import FileScan, Task
+from frazil.ingestion.isolation import ParserLimits
+from frazil.ingestion.plans import TransferKind
+from frazil.ingestion.records import FileScan, ScanTask
 from frazil.ingestion.scan import scan, scan_file
 from frazil.ingestion.sources import as_url
 from tests.support.archive import archive, as_kerchunk, decoded, part, seen, take
@@ -120,14 +120,14 @@ def test_every_format_reads_as_what_was_written(
     allow = (str(tmp_path / "sources"),)
     report = take(tmp_path / "repo", f"{folder}/*", wanted={"mode": mode}, allow=allow)
     kinds = {array.name: array.kind for array in report.arrays}
-    wanted = Kind.VIRTUAL if mode == "virtual" else Kind.NATIVE
+    wanted = TransferKind.VIRTUAL if mode == "virtual" else TransferKind.NATIVE
     assert kinds == {
         "t2m": wanted,
         "rain": wanted,
         "mask": wanted,
-        "time": Kind.LOADED,
-        "lat": Kind.LOADED,
-        "lon": Kind.LOADED,
+        "time": TransferKind.LOADED,
+        "lat": TransferKind.LOADED,
+        "lon": TransferKind.LOADED,
     }
     found = seen(tmp_path / "repo")
     xr.testing.assert_equal(found, decoded(*range(COUNT)))
@@ -179,11 +179,11 @@ def test_chunks_that_skipped_a_filter_are_refused(tmp_path: Path) -> None:
 def test_damaged_files_are_told(tmp_path: Path) -> None:
     whole = archive(tmp_path, 1)[0].read_bytes()
     (tmp_path / "cut.nc").write_bytes(whole[: len(whole) // 3])
-    found = scan({}, Limits(), Task(as_url(tmp_path / "cut.nc")))
+    found = scan({}, ParserLimits(), ScanTask(as_url(tmp_path / "cut.nc")))
     assert not isinstance(found, FileScan)
     assert "not a readable HDF5 file" in found.error  # type: ignore[union-attr]
     with pytest.raises(InvalidInputError, match="header"):
-        scan_file(Task(as_url(tmp_path / "cut.nc"), format="netcdf3"), {})
+        scan_file(ScanTask(as_url(tmp_path / "cut.nc"), format="netcdf3"), {})
 
 
 # --- NetCDF 3 in detail ---
@@ -196,10 +196,10 @@ def test_damaged_headers_of_netcdf3_are_told(tmp_path: Path) -> None:
     for size in (5, 40, 100, 300, len(whole) - 8):
         file.write_bytes(whole[:size])
         with pytest.raises(InvalidInputError):
-            scan_file(Task(as_url(file)), {})
+            scan_file(ScanTask(as_url(file)), {})
     file.write_bytes(whole[:8] + b"\xff\xff\xff\xff" + whole[12:])
     with pytest.raises(InvalidInputError, match="damaged"):
-        scan_file(Task(as_url(file)), {})
+        scan_file(ScanTask(as_url(file)), {})
 
 
 def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
 def test_references_that_are_none_are_told(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(InvalidInputError, match=told):
-        scan_file(Task(as_url(tmp_path / "a.json")), {})
+        scan_file(ScanTask(as_url(tmp_path / "a.json")), {})
 
 
 def test_references_may_be_relative_and_use_templates(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_grib_that_is_cut_off_is_told(tmp_path: Path) -> None:
     whole = (tmp_path / "a.grib2").read_bytes()
     (tmp_path / "a.grib2").write_bytes(whole[:-10])
     with pytest.raises(InvalidInputError, match="cut off"):
-        scan_file(Task(as_url(tmp_path / "a.grib2")), {})
+        scan_file(ScanTask(as_url(tmp_path / "a.grib2")), {})
 
 
 @pytest.mark.parametrize("edition", [1, 2])
@@ -372,7 +372,7 @@ def test_a_scan_of_grib_passes_over_values(tmp_path: Path, edition: int) -> None
     whole = file.stat().st_size
     assert whole > 24 * 2 * 400 * 500
     tracemalloc.start()
-    found = scan_file(Task(as_url(file)), {})
+    found = scan_file(ScanTask(as_url(file)), {})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert isinstance(found, FileScan)
@@ -410,4 +410,4 @@ def test_grib_between_other_bytes_is_found(tmp_path: Path) -> None:
 def test_a_grib_message_without_length_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.grib2").write_bytes(b"7777GRIB\0\0\0\2" + bytes(8) + b"7777")
     with pytest.raises(InvalidInputError, match="damaged"):
-        scan_file(Task(as_url(tmp_path / "a.grib2"), format="grib"), {})
+        scan_file(ScanTask(as_url(tmp_path / "a.grib2"), format="grib"), {})

@@ -12,8 +12,8 @@ import pytest
 
 from frazil import config
 from frazil.errors import InvalidInputError
-from frazil.ingestion.isolation import Limits, ParserEndedError, isolated
-from frazil.ingestion.records import Failure, Task
+from frazil.ingestion.isolation import ParserEndedError, ParserLimits, isolated
+from frazil.ingestion.records import ScanFailure, ScanTask
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url
 from tests.support.archive import archive, decoded, seen, take
@@ -67,44 +67,44 @@ def fail() -> None:
 
 
 def test_what_is_done_elsewhere_comes_back() -> None:
-    values = isolated(Limits(), np.arange, 1_000_000)
+    values = isolated(ParserLimits(), np.arange, 1_000_000)
     assert values.sum() == 499_999_500_000
     values[0] = 5
-    assert isolated(Limits(), os.getpid) != os.getpid()
-    assert isolated(Limits(), os.getpid) == isolated(Limits(), os.getpid)
+    assert isolated(ParserLimits(), os.getpid) != os.getpid()
+    assert isolated(ParserLimits(), os.getpid) == isolated(ParserLimits(), os.getpid)
 
 
 def test_a_crash_is_told_and_the_next_call_works() -> None:
     with pytest.raises(ParserEndedError, match=r"crashed .SIGABRT"):
-        isolated(Limits(), crash)
-    assert isolated(Limits(), abs, -3) == 3
+        isolated(ParserLimits(), crash)
+    assert isolated(ParserLimits(), abs, -3) == 3
 
 
 def test_a_hang_ends_in_time() -> None:
     for work in (hang, wait):
-        isolated(Limits(), abs, -3)
+        isolated(ParserLimits(), abs, -3)
         with pytest.raises(ParserEndedError, match=r"longer than 0.2 s"):
-            isolated(Limits(seconds=0.2), work)
-    assert isolated(Limits(seconds=1), abs, -3) == 3
+            isolated(ParserLimits(seconds=0.2), work)
+    assert isolated(ParserLimits(seconds=1), abs, -3) == 3
     time.sleep(1.1)
-    assert isolated(Limits(), abs, -4) == 4
+    assert isolated(ParserLimits(), abs, -4) == 4
 
 
 def test_memory_has_a_limit() -> None:
     with pytest.raises(MemoryError):
-        isolated(Limits(memory=512 << 20), gorge)
-    assert isolated(Limits(memory=512 << 20), len, b"abc") == 3
+        isolated(ParserLimits(memory=512 << 20), gorge)
+    assert isolated(ParserLimits(memory=512 << 20), len, b"abc") == 3
 
 
 def test_what_one_file_leaves_in_memory_is_not_taken_from_the_next() -> None:
-    limits = Limits(memory=1 << 30)
+    limits = ParserLimits(memory=1 << 30)
     processes = [isolated(limits, keep) for _ in range(16)]  # 80 MiB each
     assert 1 < len({*processes}) < 16  # some were done by one process, but not for ever
 
 
 def test_errors_are_those_of_the_function() -> None:
     with pytest.raises(KeyError, match="no such thing"):
-        isolated(Limits(), fail)
+        isolated(ParserLimits(), fail)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_whatever_a_parser_raises_is_a_failure_with_a_name(tmp_path: Path) -> No
     file = tmp_path / "odd.parq"
     file.mkdir()
     (file / ".zmetadata").write_text('{"metadata": 5, "record_size": 10}')
-    found = scan({}, Limits(), Task(as_url(file)))
-    assert isinstance(found, Failure)
+    found = scan({}, ParserLimits(), ScanTask(as_url(file)))
+    assert isinstance(found, ScanFailure)
     assert "odd.parq" in found.error
     assert "AttributeError" in found.error or "TypeError" in found.error
 

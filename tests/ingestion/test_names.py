@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from frazil.ingestion.plans import Level, Mode
+from frazil.ingestion.plans import IngestMode, IngestSeverity
 from frazil.ingestion.reports import IngestRefusedError, IngestReport
 from tests.support.archive import archive, opened, take
 
@@ -60,7 +60,7 @@ def test_chunks_along_a_dimension_that_is_not_there_are_refused(tmp_path: Path) 
 def test_case_does_not_matter_where_only_one_can_be_meant(tmp_path: Path) -> None:
     first = series(tmp_path / "files", "a.nc", 0, dim="TIME")
     second = series(tmp_path / "files", "b.nc", 2, dim="TIME")
-    wanted = {"chunks": {"time": 3}, "concat_dims": ("time",), "mode": Mode.NATIVE}
+    wanted = {"chunks": {"time": 3}, "concat_dims": ("time",), "mode": IngestMode.NATIVE}
     report = take(tmp_path / "repo", first, second, wanted=wanted, drop=("LAT",))
     session = opened(tmp_path / "repo").readonly_session("main")
     assert session.array("/v").shape == (4, 2)
@@ -127,7 +127,7 @@ def test_an_append_across_a_gap_is_told(tmp_path: Path) -> None:
     report = take(tmp_path / "repo", second, append=True)
     said = told(report, "gap")
     assert "between 2000-01-02 and 2000-01-10 where the usual step is 1 days" in said
-    assert report.findings[0].level is Level.WARNING
+    assert report.findings[0].level is IngestSeverity.WARNING
 
 
 def test_gaps_can_be_refused(tmp_path: Path) -> None:

@@ -19,12 +19,13 @@ import xarray as xr
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
 from frazil.ingestion.pipeline import run_request
-from frazil.ingestion.plans import Kind, Mode, Wanted
-from frazil.ingestion.reports import IngestRefusedError, Progress, Status
-from frazil.ingestion.request import Request
+from frazil.ingestion.plans import IngestMode, PlanOptions, TransferKind
+from frazil.ingestion.reports import IngestRefusedError, IngestStatus
+from frazil.ingestion.request import IngestRequest
 from frazil.model.config import ManifestConfig, RepositoryConfig
+from frazil.progress import Progress
 from frazil.repository import Repository
-from frazil.run import Here
+from frazil.run import LocalRunner
 from frazil.storage.local import LocalStorage
 from tests.support.ages import left_over
 from tests.support.archive import archive, as_netcdf4, decoded, opened, part, seen, take
@@ -38,7 +39,7 @@ def commits(repo: Path, branch: str = "main") -> list[str]:
 def test_files_go_in_by_one_commit_that_tells_of_them(tmp_path: Path) -> None:
     archive(tmp_path / "files")
     report = take(tmp_path / "repo", f"{tmp_path}/files/*.nc", message="first days")
-    assert report.status is Status.COMMITTED
+    assert report.status is IngestStatus.COMMITTED
     assert commits(tmp_path / "repo") == ["first days", "Repository initialized"]
     assert report.virtual_chunks == 13
     assert report.added_containers == (f"file://{tmp_path}/files/",)
@@ -94,13 +95,13 @@ def test_again_skips_what_is_in(tmp_path: Path) -> None:
     files = archive(tmp_path / "files")
     take(tmp_path / "repo", *files[:2])
     again = take(tmp_path / "repo", *files[:2])
-    assert (again.status, len(again.skipped)) == (Status.UNCHANGED, 2)
+    assert (again.status, len(again.skipped)) == (IngestStatus.UNCHANGED, 2)
     more = take(tmp_path / "repo", *files, append=True)
     assert (len(more.skipped), more.files) == (2, (f"file://{files[2]}",))
     xr.testing.assert_equal(seen(tmp_path / "repo"), decoded(0, 1, 2))
     assert len(commits(tmp_path / "repo")) == 3
     elsewhere = take(tmp_path / "repo", files[0], group="other")
-    assert elsewhere.status is Status.COMMITTED
+    assert elsewhere.status is IngestStatus.COMMITTED
 
 
 def test_a_file_that_was_ingested_and_has_changed_is_told(tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def test_only_failed_files_are_an_error_even_when_skipped(tmp_path: Path) -> Non
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     files = archive(tmp_path / "files")
     report = take(tmp_path / "repo", *files, dry_run=True)
-    assert (report.status, report.axes) == (Status.PLANNED, (("time", 12, 3),))
+    assert (report.status, report.axes) == (IngestStatus.PLANNED, (("time", 12, 3),))
     assert not (tmp_path / "repo").exists()
     assert report.as_dict()["arrays"][0]["kind"] in ("virtual", "loaded")
 
@@ -196,7 +197,7 @@ def test_other_packing_is_refused_or_decoded(tmp_path: Path) -> None:
         take(tmp_path / "repo", *files)
     report = take(tmp_path / "repo", *files, wanted={"materialize": True})
     kinds = {array.name: array.kind for array in report.arrays}
-    assert (kinds["rain"], kinds["t2m"]) == (Kind.NATIVE, Kind.VIRTUAL)
+    assert (kinds["rain"], kinds["t2m"]) == (TransferKind.NATIVE, TransferKind.VIRTUAL)
     expected = xr.concat(
         [xr.decode_cf(part(0)), xr.decode_cf(second)],
         "time",
@@ -293,10 +294,10 @@ def _split_by_two() -> Any:
 def test_progress_tells_files_chunks_and_bytes(tmp_path: Path) -> None:
     files = archive(tmp_path / "files")
     told: list[Progress] = []
-    request = Request([str(file) for file in files])
-    run_request(LocalStorage(tmp_path / "repo"), request, Here(), told.append)
-    last = [each for each in told if each.step == "scanning"][-1]
-    assert (last.files_done, last.files) == (3, 3)
+    request = IngestRequest([str(file) for file in files])
+    run_request(LocalStorage(tmp_path / "repo"), request, LocalRunner(), told.append)
+    last = [each for each in told if each.what == "scanning"][-1]
+    assert (last.done, last.total) == (3, 3)
     assert last.chunks == 15
     assert last.nbytes > 0
 
@@ -320,25 +321,28 @@ class Watching:
         self, work: Callable[[Any], Any], items: Sequence[Any], *, size_bytes: int = 0
     ) -> Iterator[tuple[int, Any]]:
         self.items.append(pickle.dumps([*items]))
-        return Here().run(pickle.loads(pickle.dumps(work)), items)
+        return LocalRunner().run(pickle.loads(pickle.dumps(work)), items)
 
     def facts(self) -> dict[str, object]:
         return {}
 
 
-@pytest.mark.parametrize("wanted", [{}, {"mode": Mode.NATIVE}, {"concat_dims": ("time",)}])
+@pytest.mark.parametrize("wanted", [{}, {"mode": IngestMode.NATIVE}, {"concat_dims": ("time",)}])
 def test_secrets_of_the_source_are_in_no_item_of_a_task(
     tmp_path: Path, wanted: dict[str, Any]
 ) -> None:
     """Long lists of items go through a shuffle, whose files stay on the disks of a cluster."""
     files = archive(tmp_path / "files")
     runner = Watching()
-    request = Request(
+    request = IngestRequest(
         [*map(str, files)],
-        wanted=Wanted(**wanted),
+        wanted=PlanOptions(**wanted),
         source_options={"secret_access_key": "swordfish", "region": "us-east-1"},
     )
-    assert run_request(LocalStorage(tmp_path / "repo"), request, runner).status is Status.COMMITTED
+    assert (
+        run_request(LocalStorage(tmp_path / "repo"), request, runner).status
+        is IngestStatus.COMMITTED
+    )
     assert runner.items
     assert not any(b"swordfish" in each for each in runner.items)
     xr.testing.assert_equal(seen(tmp_path / "repo"), decoded(0, 1, 2))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from frazil.ingestion.reports import Status
+from frazil.ingestion.reports import IngestStatus
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, seen, take
@@ -42,7 +42,7 @@ def test_files_are_known_after_history_was_shortened(
     for number, file in enumerate(files[:3]):
         take(repo, file, append=number > 0)
     shorten(Repository.open(LocalStorage(repo)))
-    assert take(repo, *files[:3], append=True).status is Status.UNCHANGED
+    assert take(repo, *files[:3], append=True).status is IngestStatus.UNCHANGED
     take(repo, *files, append=True)
     xr.testing.assert_equal(seen(repo), decoded(0, 1, 2, 3))
 
@@ -70,9 +70,9 @@ def test_a_file_goes_in_again_after_its_ingest_was_reverted(
     xr.testing.assert_equal(seen(repo), decoded(0))
     if is_squashed:
         squash(repository)
-    assert take(repo, *files, append=True).status is Status.COMMITTED
+    assert take(repo, *files, append=True).status is IngestStatus.COMMITTED
     xr.testing.assert_equal(seen(repo), decoded(0, 1))
-    assert take(repo, *files, append=True).status is Status.UNCHANGED
+    assert take(repo, *files, append=True).status is IngestStatus.UNCHANGED
 
 
 def test_the_stored_configuration_names_where_references_point_to(tmp_path: Path) -> None:

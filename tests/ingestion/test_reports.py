@@ -16,11 +16,12 @@ import zarr
 from frazil.errors import ConflictError
 from frazil.ingestion import pipeline
 from frazil.ingestion.pipeline import run_request
-from frazil.ingestion.plans import Mode, Wanted
-from frazil.ingestion.reports import IngestRefusedError, IngestReport, Progress, Status
-from frazil.ingestion.request import Request
+from frazil.ingestion.plans import IngestMode, PlanOptions
+from frazil.ingestion.reports import IngestRefusedError, IngestReport, IngestStatus
+from frazil.ingestion.request import IngestRequest
+from frazil.progress import Progress
 from frazil.repository import Repository
-from frazil.run import Here
+from frazil.run import LocalRunner
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, opened, seen, take
 from tests.support.stepping import InterruptedStorage, Moment
@@ -45,13 +46,13 @@ def memory_bytes(repo: Path, *names: str) -> int:
 def told(repo: Path, files: Sequence[Path], **request: Any) -> list[Progress]:  # noqa: ANN401
     """Everything that an ingest tells while it works."""
     found: list[Progress] = []
-    asked = Request([str(file) for file in files], **request)
-    run_request(LocalStorage(repo), asked, Here(), found.append)
+    asked = IngestRequest([str(file) for file in files], **request)
+    run_request(LocalStorage(repo), asked, LocalRunner(), found.append)
     return found
 
 
 def of_step(found: Sequence[Progress], step: str) -> list[Progress]:
-    return [each for each in found if each.step == step]
+    return [each for each in found if each.what == step]
 
 
 def test_the_report_of_references_counts_what_they_refer_to(tmp_path: Path) -> None:
@@ -81,18 +82,18 @@ def test_the_report_tells_how_long_it_took(tmp_path: Path) -> None:
 
 def test_progress_begins_before_the_first_file_and_ends_with_the_commit(tmp_path: Path) -> None:
     found = told(tmp_path / "repo", archive(tmp_path / "files"))
-    assert found[0] == Progress("scanning", 3)
-    assert [each.files_done for each in of_step(found, "scanning")] == [0, 1, 2, 3]
-    assert found[-1] == Progress("committing", 0)
-    assert {each.step for each in found} == {"scanning", "committing"}
+    assert found[0] == Progress("scanning", 0, 3)
+    assert [each.done for each in of_step(found, "scanning")] == [0, 1, 2, 3]
+    assert found[-1] == Progress("committing")
+    assert {each.what for each in found} == {"scanning", "committing"}
 
 
 def test_progress_of_a_copy_tells_regions_chunks_and_bytes(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     files = archive(tmp_path / "files")
-    found = of_step(told(repo, files, wanted=Wanted(Mode.NATIVE)), "copying")
-    assert found[0] == Progress("copying", 0, regions=3)
-    assert [each.regions_done for each in found] == [0, 1, 2, 3]
+    found = of_step(told(repo, files, wanted=PlanOptions(IngestMode.NATIVE)), "copying")
+    assert found[0] == Progress("copying", 0, 3)
+    assert [each.done for each in found] == [0, 1, 2, 3]
     assert found[-1].nbytes == memory_bytes(repo, *DATA)
     assert found[-1].chunks == 13
 
@@ -100,17 +101,16 @@ def test_progress_of_a_copy_tells_regions_chunks_and_bytes(tmp_path: Path) -> No
 def test_only_arrays_with_many_references_leave_their_manifests_to_tasks(tmp_path: Path) -> None:
     files, repo = archive(tmp_path / "files"), tmp_path / "repo"
     found = told(repo, files, refs_by_tasks=6)
-    steps = {each.step for each in found}
+    steps = {each.what for each in found}
     assert steps - {"scanning", "committing"} == {f"writing manifests of {n}" for n in DATA[:2]}
     steps_of_rain = of_step(found, "writing manifests of rain")
-    assert steps_of_rain[0] == Progress("writing manifests of rain", 0, regions=1)
+    assert steps_of_rain[0] == Progress("writing manifests of rain", 0, 1)
     assert steps_of_rain[-1] == Progress(
         "writing manifests of rain",
-        0,
+        1,
+        1,
         chunks=6,
         nbytes=sum(stored_bytes(file, "rain") for file in files),
-        regions=1,
-        regions_done=1,
     )
     xr.testing.assert_equal(seen(repo), decoded(0, 1, 2))
 
@@ -119,7 +119,7 @@ def test_what_is_appended_has_its_manifests_written_with_the_commit(tmp_path: Pa
     files, repo = archive(tmp_path / "files"), tmp_path / "repo"
     take(repo, *files[:2])
     found = told(repo, files[2:], append=True, refs_by_tasks=1)
-    assert {each.step for each in found} == {"scanning", "committing"}
+    assert {each.what for each in found} == {"scanning", "committing"}
     xr.testing.assert_equal(seen(repo), decoded(0, 1, 2))
 
 
@@ -149,7 +149,7 @@ class Counting:
         self, work: Callable[[Any], Any], items: Sequence[Any], *, size_bytes: int = 0
     ) -> Iterator[tuple[int, Any]]:
         self.counts.append(len(items))
-        return Here().run(work, items)
+        return LocalRunner().run(work, items)
 
     def facts(self) -> dict[str, object]:
         return {}
@@ -160,7 +160,7 @@ def test_values_are_read_for_comparison_only_where_there_are_two(
     tmp_path: Path, count: int, steps: list[int]
 ) -> None:
     files, runner = archive(tmp_path / "files", count), Counting()
-    run_request(LocalStorage(tmp_path / "repo"), Request([*map(str, files)]), runner)
+    run_request(LocalStorage(tmp_path / "repo"), IngestRequest([*map(str, files)]), runner)
     assert runner.counts == steps  # the scan; the mask of each file
 
 
@@ -178,7 +178,7 @@ def overtaken(repo: Path, file: Path, times: int) -> IngestReport:
 
     storage = Overtaken(LocalStorage(repo), [Moment("put_if", "repo", relabel)])
     storage.left = times - 1
-    report = run_request(storage, Request([str(file)], append=True), Here())
+    report = run_request(storage, IngestRequest([str(file)], append=True), LocalRunner())
     assert storage.is_over
     return report
 
@@ -198,5 +198,5 @@ def test_an_ingest_plans_as_often_as_it_says(
     with pytest.raises(ConflictError):
         overtaken(repo, files[1], 2)
     xr.testing.assert_equal(seen(repo), decoded(0))
-    assert overtaken(repo, files[1], 1).status is Status.COMMITTED
+    assert overtaken(repo, files[1], 1).status is IngestStatus.COMMITTED
     xr.testing.assert_equal(seen(repo), decoded(0, 1))

@@ -13,17 +13,17 @@ import pytest
 
 from frazil.errors import FrazilError
 from frazil.ingestion.copying import read_safely
-from frazil.ingestion.encoding import dtype_of
-from frazil.ingestion.fetching import read_variable
-from frazil.ingestion.isolation import Limits, isolated
+from frazil.ingestion.encoding import encoded_dtype
+from frazil.ingestion.fetching import fetch_values
+from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.parsers import Format
-from frazil.ingestion.records import Array, Failure, FileScan, Task, Variable
+from frazil.ingestion.records import Array, FileScan, FileVariable, ScanFailure, ScanTask
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url
 from tests.support.odd import CASES, Case
 from tests.support.soaking import Soak
 
-LIMITS = Limits(seconds=5, memory=512 << 20)
+LIMITS = ParserLimits(seconds=5, memory=512 << 20)
 MOST_MEMORY = 1 << 30
 SMALL = 1 << 20
 SAMPLE = 40
@@ -66,7 +66,7 @@ def prepared(case: Case, folder: Path, rng: random.Random) -> Path:
     return file
 
 
-def first_chunk(variable: Variable) -> tuple[slice, ...]:
+def first_chunk(variable: FileVariable) -> tuple[slice, ...]:
     refs = variable.references
     assert refs is not None
     place = np.unravel_index(int(refs.index[0]), variable.grid) if variable.dims else ()
@@ -74,10 +74,10 @@ def first_chunk(variable: Variable) -> tuple[slice, ...]:
     return tuple(slice(int(at) * n, min((int(at) + 1) * n, end)) for at, n, end in pairs)
 
 
-def by_reference(variable: Variable, region: tuple[slice, ...]) -> Array | None:
+def by_reference(variable: FileVariable, region: tuple[slice, ...]) -> Array | None:
     """Values through references, None where a codec refuses; anything else is a failure."""
     try:
-        return read_variable(variable, region, {})
+        return fetch_values(variable, region, {})
     except FrazilError:
         return None
 
@@ -86,10 +86,10 @@ def most_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-def check_values(found: FileScan, variable: Variable) -> None:
+def check_values(found: FileScan, variable: FileVariable) -> None:
     if variable.references is None or not len(variable.references):
         return
-    if prod(variable.chunks) * max(1, dtype_of(variable.encoding).itemsize) > SMALL:
+    if prod(variable.chunks) * max(1, encoded_dtype(variable.encoding).itemsize) > SMALL:
         return
     region = first_chunk(variable)
     try:
@@ -113,14 +113,14 @@ def check(seed: str, folder: Path) -> None:
     try:
         file = prepared(case, where, rng)
         allow = (f"{as_url(where)}/",) if case.allow(where) else ()
-        found = scan({}, LIMITS, Task(as_url(file), allowed=allow))
-        if isinstance(found, Failure):
+        found = scan({}, LIMITS, ScanTask(as_url(file), allowed=allow))
+        if isinstance(found, ScanFailure):
             assert file.name in found.error, case.name
         else:
             assert isinstance(found, FileScan)
             for variable in found.variables:
                 check_values(found, variable)
-        assert isolated(Limits(), most_memory) < MOST_MEMORY, case.name
+        assert isolated(ParserLimits(), most_memory) < MOST_MEMORY, case.name
     finally:
         shutil.rmtree(where, ignore_errors=True)
 

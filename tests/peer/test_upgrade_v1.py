@@ -12,6 +12,7 @@ from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
+from frazil.transaction.opened import context_of
 from tests.peer.conftest import PartyOf
 from tests.races.test_upgrading import At
 from tests.support.peer import PeerError, official
@@ -46,7 +47,7 @@ def test_a_commit_of_an_old_client_is_taken_over_or_refused(
         at = At(LocalStorage(place), 0, finish)
         repo = Repository.open(at)
         at.left = call
-        upgrade_v1_to_v2(repo.context, dry_run=False)
+        upgrade_v1_to_v2(context_of(repo), dry_run=False)
         if not told:
             break
         outcomes.add(told[0])
@@ -68,7 +69,7 @@ def test_an_old_client_cannot_commit_to_refs_that_stay(
     party.call("begin", place, number=1)
     party.call("change", number=1, array="line", index=2, value=7)
     repo = Repository.open(LocalStorage(place))
-    upgrade_v1_to_v2(repo.context, dry_run=False, delete_unused_v1_files=False)
+    upgrade_v1_to_v2(context_of(repo), dry_run=False, delete_unused_v1_files=False)
     with pytest.raises(PeerError):
         party.call("finish", number=1, message="late")
     with pytest.raises(PeerError):
@@ -99,7 +100,7 @@ def test_a_new_client_reads_meanwhile_and_writes_afterwards(
         at = At(LocalStorage(place), 0, write)
         repo = Repository.open(at)
         at.left = call
-        upgrade_v1_to_v2(repo.context, dry_run=False)
+        upgrade_v1_to_v2(context_of(repo), dry_run=False)
         if not told:
             break
         outcomes.add(told[0])

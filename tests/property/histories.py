@@ -16,7 +16,7 @@ from frazil.model.history import (
     RepoInfo,
     Snapshot,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UpdateEntry,
     UpdateKind,
     UpdateLog,
@@ -31,7 +31,7 @@ snapshot_ids = st.binary(min_size=12, max_size=12).map(SnapshotId)
 manifest_ids = st.binary(min_size=12, max_size=12).map(ManifestId)
 node_ids = st.binary(min_size=8, max_size=8).map(NodeId)
 statuses = st.builds(
-    Status,
+    StoredStatus,
     st.sampled_from([RepoAvailability.online, RepoAvailability.read_only]),
     times,
     st.none() | texts,

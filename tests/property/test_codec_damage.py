@@ -25,7 +25,7 @@ from frazil.model.history import (
     RepoInfo,
     Snapshot,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UpdateEntry,
     UpdateLog,
     UpdateType,
@@ -94,7 +94,9 @@ def sample_repo() -> bytes:
         UpdateEntry(UpdateType.CommitAmended("main", IDS[0], IDS[1]), 8, "repo.1"),
         UpdateEntry(UpdateType.FeatureFlagChanged(3, None), 7, "repo.2"),
         UpdateEntry(
-            UpdateType.RepoStatusChanged(Status(RepoAvailability.read_only, 1, "why")), 6, "repo.3"
+            UpdateType.RepoStatusChanged(StoredStatus(RepoAvailability.read_only, 1, "why")),
+            6,
+            "repo.3",
         ),
     ]
     info = RepoInfo(
@@ -103,7 +105,7 @@ def sample_repo() -> bytes:
         branches={"main": IDS[3]},
         deleted_tags=frozenset({"gone"}),
         snapshots=snapshot_table(entries),
-        status=Status(RepoAvailability.online, 1, "reason"),
+        status=StoredStatus(RepoAvailability.online, 1, "reason"),
         metadata={"a": 1},
         latest_updates=UpdateLog.of(lines),
         repo_before_updates="repo.4",

@@ -17,6 +17,7 @@ from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Storage, Ver
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
+from frazil.transaction.opened import context_of
 from tests.support import actions
 from tests.support.actions import (
     CASES,
@@ -284,7 +285,7 @@ def test_a_change_that_others_built_upon_is_not_made_twice(
     prepare(Repository.open(storage))()
     checked = check_repository(repository)
     assert checked.messages()[-1] == "other"
-    lines = [type(update.kind).__name__ for update in repository.context.refs.updates()]
+    lines = [type(update.kind).__name__ for update in context_of(repository).refs.updates()]
     assert lines.count(line) == (2 if prepare is actions.create_branch else 1)
 
 

@@ -37,6 +37,7 @@ from frazil.maintenance.expire import expire_with_files
 from frazil.spark import import_zarr, ingest, map_blocks, rechunk
 from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
+from frazil.transaction.opened import context_of
 from frazil.transfer.cloning import clone
 from tests.races import files
 from tests.races.jobs_here import HERE, rows, stream_rows, url_of, write_upon
@@ -389,8 +390,8 @@ def expire_refs(me: Actor) -> None:
 
 def expire_files(me: Actor) -> None:
     """Old snapshots and what only they need."""
-    require_writable(me.repo.context)
-    expire_with_files(me.repo.context, me.facts.cut)
+    require_writable(context_of(me.repo))
+    expire_with_files(context_of(me.repo), me.facts.cut)
 
 
 def purge(me: Actor, path: str, *region: slice) -> None:
@@ -530,6 +531,7 @@ COMPETITORS: Final = {
         "create-branch-old",
         "create-tag-old",
         "create-branch+commit",
+        "flush",
     ),
     "collection": ("expire+collect", "delete-branch+collect"),
     "upgrade": ("upgrade",),

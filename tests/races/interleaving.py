@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
-from frazil.storage.base import begin
+from frazil.storage.base import start_in_pool
 from tests.races.actors import COMPETITORS, OPERATIONS, Actor
 from tests.races.judging import Scene, judge
 from tests.races.worlds import SPECS, Place, known_ids
@@ -61,7 +61,7 @@ def alone(kind: str, operation: str) -> tuple[str, ...]:
         return tuple(calls)
 
     with known_ids(f"{kind} {operation}"):
-        return begin(act).result()
+        return start_in_pool(act).result()
 
 
 def calls_of(kind: str, operation: str) -> int:
@@ -97,7 +97,7 @@ def every_case() -> Iterator[Case]:
 def check(case: Case) -> list[str]:
     """What goes wrong, if anything."""
     # Inside the pool everything is done in line, so that calls have the same numbers each time.
-    return begin(lambda: _check(case)).result()
+    return start_in_pool(lambda: _check(case)).result()
 
 
 def _check(case: Case) -> list[str]:

@@ -22,11 +22,11 @@ import frazil
 from frazil.spark import location
 from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
-from frazil.spark.options.table import Use, WriteRequest
+from frazil.spark.options.table import OptionUse, WriteRequest
 from frazil.spark.reading.read import spelled
-from frazil.spark.writing.planner import make_plan
+from frazil.spark.writing.planner import plan_write
 from frazil.spark.writing.sink import commit_tasks, write_task
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.texts import as_text
 from tests.support.spark import read_here, stream_sink_here
 
@@ -108,12 +108,12 @@ def write_upon(
 ) -> None:
     """What statements of SQL do: cells are read from a snapshot, and others written upon it."""
     given = {"path": url, "group": "w", **{spelled(k): as_text(v) for k, v in options.items()}}
-    request = parse_request(WriteRequest, given, Use.WRITE)
+    request = parse_request(WriteRequest, given, OptionUse.WRITE)
     target = reachable_target(request)
     base = str(target.location.open().lookup_branch("main"))
     rows = change(read_here(f"{url}@{base}", group="w").sort_by("time"))
     schema = from_arrow_schema(rows.schema)
-    plan = make_plan(target, request, schema, overwrite=False, base=base)
+    plan = plan_write(target, request, schema, overwrite=False, base=base)
     assert plan is not None
     plan = replace(plan, relied=relied)
     commit_tasks(plan, [write_task(plan, iter(rows.to_batches()))], None)

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from frazil.storage.base import begin
+from frazil.storage.base import start_in_pool
 from tests.races.actors import OPERATIONS, Actor
 from tests.races.judging import Scene, judge
 from tests.races.worlds import Place, known_ids
@@ -146,7 +146,7 @@ def check(schedule: Schedule) -> list[str]:
     """What goes wrong, if anything."""
     with known_ids(f"schedule {schedule.seed}"):
         place, actors, order, _ = play(schedule)
-    bad = begin(lambda: judge(schedule.scene, place, actors, order)).result()
+    bad = start_in_pool(lambda: judge(schedule.scene, place, actors, order)).result()
     outcome = ", ".join(map(str, actors))
     return [f"{schedule} ({outcome}): {each}" for each in bad]
 
@@ -177,7 +177,7 @@ def without_locks_of_properties() -> Iterator[None]:
 
 def play(schedule: Schedule) -> tuple[Place, list[Actor], tuple[int, ...], list[str]]:
     """Let all act; tell also in which order their steps ended, and every call."""
-    place, actors = begin(schedule.scene.begin).result()
+    place, actors = start_in_pool(schedule.scene.begin).result()
     turns = schedule.turns()
     order: list[int] = []
     trace: list[str] = []
@@ -195,7 +195,7 @@ def play(schedule: Schedule) -> tuple[Place, list[Actor], tuple[int, ...], list[
             turns.end(position)
 
     # Inside the pool everything is done in line: all calls of an actor come from its thread.
-    threads = [begin(lambda p=p, a=a: act(p, a)) for p, a in enumerate(actors)]  # type: ignore[misc]
+    threads = [start_in_pool(lambda p=p, a=a: act(p, a)) for p, a in enumerate(actors)]  # type: ignore[misc]
     with without_locks_of_properties():
         turns.start()
         wait(threads)

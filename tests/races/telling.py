@@ -9,7 +9,7 @@ import numpy as np
 
 from frazil.bulk.fetch import NATIVE
 from frazil.ids import ChunkId
-from frazil.statistics.files import listed, loaded
+from frazil.statistics.files import list_files, loaded
 from frazil.statistics.lookup import lookup
 from frazil.storage.assets import chunk_key
 from tests.races.actors import Actor
@@ -18,7 +18,7 @@ from tests.races.worlds import Place, open_for_all
 
 def told_wrongly(place: Place, actors: Sequence[Actor]) -> list[str]:
     """What is wrong with the statistics of a place, if there are any."""
-    if not listed(place.memory):
+    if not list_files(place.memory):
         return []
     return [*_untrue(place), *(_erased(place) if _only_purged(actors) else [])]
 
@@ -53,7 +53,7 @@ def _only_purged(actors: Sequence[Actor]) -> bool:
 def _erased(place: Place) -> list[str]:
     """Chunks that are gone, and of which something is told."""
     bad = []
-    for item, rows in loaded(place.memory, listed(place.memory)):
+    for item, rows in loaded(place.memory, list_files(place.memory)):
         for owner in rows["owner"][rows["kind"] == NATIVE, :12]:
             key = chunk_key(ChunkId(owner.tobytes()))
             if place.memory.head(key) is None:

@@ -13,6 +13,7 @@ import zarr
 from frazil import Repository, SnapshotNotFoundError, Storage
 from frazil.maintenance.expire import expire_with_files
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec
 from tests.support.stepping import InterruptedStorage
@@ -32,7 +33,7 @@ MODES: dict[str, Callable[[Repository], object]] = {
         unsafe_minimum_age=AT_ONCE,
     ),
     "expire": lambda repo: expire_with_files(
-        repo.context, datetime.now(UTC), unsafe_minimum_age=AT_ONCE
+        context_of(repo), datetime.now(UTC), unsafe_minimum_age=AT_ONCE
     ),
     "purge": lambda repo: repo.space.purge("other", confirm="other", unsafe_minimum_age=AT_ONCE),
 }

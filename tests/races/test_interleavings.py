@@ -74,7 +74,16 @@ def test_an_analysis_does_not_tell_what_was_erased_meanwhile(kind: str) -> None:
     assert_good(*(Case(kind, "analyze", "purge", last - back) for back in range(6)))
 
 
-@pytest.mark.parametrize("case", ["v1/purge-region/upgrade/11"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "v1/purge-region/upgrade/11",
+        "v1/purge-region/purge-region/30",
+        "v1/flush/purge/10",
+        "v1/purge/flush/126",
+        "g3/upgrade/delete-branch+collect/195",
+    ],
+)
 def test_what_once_failed_does_not_again(case: str) -> None:
     assert_good(Case.parse(case))
 

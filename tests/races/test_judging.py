@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from frazil import ConflictError
-from frazil.storage.base import begin
+from frazil.storage.base import start_in_pool
 from tests.races.actors import Actor
 from tests.races.judging import Scene, judge
 from tests.races.worlds import Place, commit
@@ -26,7 +26,7 @@ def verdict(meddle: Callable[[Place, list[Actor]], object]) -> list[str]:
         meddle(place, actors)
         return judge(SCENE, place, actors, (0, 1))
 
-    return begin(act).result()
+    return start_in_pool(act).result()
 
 
 def lose_the_last_commit(place: Place, actors: list[Actor]) -> None:

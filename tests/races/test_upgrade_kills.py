@@ -10,6 +10,7 @@ import pytest
 from frazil import Repository, undo_upgrade, upgrade_older
 from frazil.fsck import fsck
 from frazil.storage.local import LocalStorage
+from frazil.transaction.opened import context_of
 from tests.races.test_commit_kills import ends_by_kill
 from tests.support.killing import upgrade_and_die
 from tests.support.old_repositories import make_small, told
@@ -26,7 +27,7 @@ def check_kills(tmp_path: Path, spec: str, to: int, stride: int) -> None:
         place = LocalStorage(str(tmp_path / str(step)), durability="none")
         shutil.copytree(base.path, place.path)
         is_killed = ends_by_kill(upgrade_and_die, place, to, step)
-        if Repository.open(place).context.generation.dialect is not None:
+        if context_of(Repository.open(place)).generation.dialect is not None:
             assert told(Repository.open(place)) == before
             if (step // stride) % 2:
                 undo_upgrade(place)

@@ -14,6 +14,7 @@ from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
 from tests.unit.maintenance.samples import keys, later, make, messages, put, values
@@ -81,7 +82,7 @@ def collect(repo: Repository) -> dict[str, list[int]]:
 
 
 def upgrade(repo: Repository) -> dict[str, list[int]]:
-    upgrade_v1_to_v2(repo.context, dry_run=False)
+    upgrade_v1_to_v2(context_of(repo), dry_run=False)
     return {"main": [3, 0, 0, 0], "dev": [1, 2, 0, 0]}
 
 
@@ -107,7 +108,7 @@ def finish(storage: Storage) -> Repository:
     """Run an upgrade again that may have been interrupted."""
     repo = Repository.open(storage)
     if repo.spec_version == 1 or is_half_way(repo) or keys(storage, "refs/"):
-        upgrade_v1_to_v2(repo.context, dry_run=False)
+        upgrade_v1_to_v2(context_of(repo), dry_run=False)
     return Repository.open(storage)
 
 
@@ -142,7 +143,7 @@ def test_what_others_are_told_during_an_upgrade_is_true(act: Act, is_open: bool)
         repo = Repository.open(at)
         at.left = call
         try:
-            upgrade_v1_to_v2(repo.context, dry_run=False)
+            upgrade_v1_to_v2(context_of(repo), dry_run=False)
         except FrazilError:
             assert act is upgrade or act is collect or act is reset, call
         if not told:
@@ -192,7 +193,7 @@ def test_an_upgrade_that_was_killed_anywhere_is_finished_by_the_next() -> None:
         repo = Repository.open(at)
         at.left = call
         try:
-            upgrade_v1_to_v2(repo.context, dry_run=False)
+            upgrade_v1_to_v2(context_of(repo), dry_run=False)
             break
         except Dead:
             pass
@@ -221,7 +222,7 @@ def test_a_new_client_reads_but_does_not_write_before_the_upgrade_is_done() -> N
         at = At(storage, 0, look)
         repo = Repository.open(at)
         at.left = call
-        upgrade_v1_to_v2(repo.context, dry_run=False)
+        upgrade_v1_to_v2(context_of(repo), dry_run=False)
         if at.left > 0:
             break
     assert set(seen) == {"read_only"}
@@ -248,7 +249,7 @@ def killed_at(storage: Storage, call: int) -> bool:
     repo = Repository.open(at)
     at.left = call
     try:
-        upgrade_v1_to_v2(repo.context, dry_run=False)
+        upgrade_v1_to_v2(context_of(repo), dry_run=False)
     except Dead:
         return True
     return False

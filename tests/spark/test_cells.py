@@ -16,7 +16,7 @@ from pyspark.sql import types as t
 import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
 from frazil.spark.reading import cells
-from frazil.spark.reading.cells import Kept, Regions, read_cells, slabs
+from frazil.spark.reading.cells import LabelCache, Regions, read_cells, slabs
 from frazil.spark.source import FrazilSource, PlanReader
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import frame, make_repository, partitions_of, read_here, weather
@@ -394,7 +394,7 @@ def test_labels_kept_from_one_region_to_the_next_are_those_of_the_region(
 ) -> None:
     reader = region_reader(weather_repo, **options)
     monkeypatch.setattr(cells, "REGION_CELLS", cells_at_once)
-    kept, seen = Kept(), 0
+    kept, seen = LabelCache(), 0
     for region in reader.grid.regions(0, reader.grid.total, 1):
         found = [*read_cells(reader.scan, region, kept=kept)]
         assert found == [*read_cells(reader.scan, region)]
@@ -403,7 +403,7 @@ def test_labels_kept_from_one_region_to_the_next_are_those_of_the_region(
 
 
 def test_labels_of_the_same_places_are_made_once(weather_repo: Path) -> None:
-    reader, kept = region_reader(weather_repo), Kept()
+    reader, kept = region_reader(weather_repo), LabelCache()
     region = next(iter(reader.grid.regions(0, reader.grid.total, 1)))
     first, second = (next(read_cells(reader.scan, region, kept=kept)) for _ in range(2))
     for name in ("time", "lat", "lon"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
-from frazil.run import Here
+from frazil.run import LocalRunner
 from frazil.spark import engine
 from frazil.spark.engine import FEW_BYTES, FEW_ITEMS, AutoRunner, runner_for
 from frazil.spark.runner import SparkRunner
@@ -67,7 +67,7 @@ def test_without_spark_all_work_is_done_here(
 
 
 def test_engines_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(runner_for("local"), Here)
+    assert isinstance(runner_for("local"), LocalRunner)
     assert isinstance(runner_for("spark"), SparkRunner)
     assert isinstance(runner_for("auto"), AutoRunner)
     assert isinstance(runner_for("auto", "local[1]"), SparkRunner)

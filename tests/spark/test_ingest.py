@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import frazil.spark
 from frazil.cli.app import app
 from frazil.errors import InvalidInputError
-from frazil.ingestion.reports import IngestRefusedError, Progress, Status
+from frazil.ingestion.reports import IngestRefusedError, IngestStatus
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, many, of_files, seen
@@ -29,8 +30,12 @@ def test_references_read_as_the_files_do(spark: SparkSession, tmp_path: Path) ->
     report = frazil.spark.ingest(
         f"{tmp_path}/files/*.nc", str(tmp_path / "repo"), spark=spark, progress=told.append
     )
-    assert (report.status, report.virtual_chunks, report.native_chunks) == (Status.COMMITTED, 21, 0)
-    assert max(each.files_done for each in told) == 5
+    assert (report.status, report.virtual_chunks, report.native_chunks) == (
+        IngestStatus.COMMITTED,
+        21,
+        0,
+    )
+    assert max(each.done for each in told if each.what == "scanning") == 5
     found = seen(tmp_path / "repo")
     xr.testing.assert_identical(found, of_files(tmp_path / "files"))
     xr.testing.assert_equal(found, decoded(0, 1, 2, 3, 4))
@@ -131,7 +136,7 @@ def test_hundreds_of_files_in_one_commit(spark: SparkSession, tmp_path: Path) ->
     assert found.time.values[-1] == np.datetime64("2000-09-06")
     np.testing.assert_array_equal(found.v.values, values)
     again = frazil.spark.ingest(f"{tmp_path}/files/*.nc", url, spark=spark)
-    assert (again.status, len(again.skipped)) == (Status.UNCHANGED, 250)
+    assert (again.status, len(again.skipped)) == (IngestStatus.UNCHANGED, 250)
 
 
 @pytest.mark.slow

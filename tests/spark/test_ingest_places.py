@@ -13,7 +13,7 @@ from obstore.store import S3Store
 from pyspark.sql import SparkSession
 
 import frazil.spark
-from frazil.ingestion.reports import IngestRefusedError, Status
+from frazil.ingestion.reports import IngestRefusedError, IngestStatus
 from tests.support.archive import archive, decoded
 from tests.support.fixtures import s3_server as s3_server
 from tests.support.fixtures import web_server as web_server
@@ -69,7 +69,7 @@ def test_from_a_bucket_into_a_bucket(
     files, url = f"{root}/files/*.nc", f"{root}/repo"
     reach = {"source_options": options, "storage_options": options}
     report = frazil.spark.ingest(files, url, spark=spark, **reach)  # type: ignore[arg-type]
-    assert (report.status, len(report.files)) == (Status.COMMITTED, 3)
+    assert (report.status, len(report.files)) == (IngestStatus.COMMITTED, 3)
     secret = s3_server.secret_access_key
     assert secret not in str(report.as_dict())
     given = {f"storage.{name}": value for name, value in options.items()} | {
@@ -81,7 +81,7 @@ def test_from_a_bucket_into_a_bucket(
     expected = decoded(0, 1, 2)
     np.testing.assert_array_equal(values_of(rows, "t2m"), expected.t2m.values.ravel())
     again = frazil.spark.ingest(files, url, spark=spark, **reach)  # type: ignore[arg-type]
-    assert again.status == Status.UNCHANGED
+    assert again.status == IngestStatus.UNCHANGED
     copied = frazil.spark.ingest(
         files,
         f"{url}@copies",

@@ -28,6 +28,7 @@ from frazil.spark import (
 )
 from frazil.spark.runner import SparkRunner
 from frazil.storage.assets import chunk_key
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 
 SOON = timedelta(minutes=5)
@@ -242,7 +243,7 @@ def test_chunks_in_use_are_told_to_the_driver_by_twelve_bytes_each(
     files = session.state.base.manifest_files
     expected = native_chunks(repository.storage, files, WalkLimits())
     assert len(expected) == count // 2
-    look = chunks_by(SparkRunner(spark), repository.context)
+    look = chunks_by(SparkRunner(spark), context_of(repository))
     tracemalloc.start()
     found = look(repository.storage, files, WalkLimits())
     peak = tracemalloc.get_traced_memory()[1]

@@ -24,8 +24,9 @@ from frazil.errors import (
 )
 from frazil.spark.location import location_of, parse_target
 from frazil.spark.options.parsing import documented, parse_request
-from frazil.spark.options.table import ReadRequest, Use
+from frazil.spark.options.table import OptionUse, ReadRequest
 from frazil.storage.local import LocalStorage
+from frazil.transaction.opened import context_of
 from frazil.xarray import to_icechunk
 from tests.support.archive import archive, take
 from tests.support.nodes import contents
@@ -57,7 +58,7 @@ def test_names_are_free_in_case_and_dashes() -> None:
     found = parse_request(
         ReadRequest,
         {"PATH": "p", "Split_Size": "1m", "versionasof": "ABCD", "DECODE-CF": "no"},
-        Use.READ,
+        OptionUse.READ,
     )
     assert found.split_size == 2**20
     assert found.snapshot_id == "ABCD"
@@ -81,7 +82,7 @@ def test_names_are_free_in_case_and_dashes() -> None:
 )
 def test_wrong_options_are_explained(given: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
-        parse_request(ReadRequest, {"path": "p", **given}, Use.READ)
+        parse_request(ReadRequest, {"path": "p", **given}, OptionUse.READ)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +97,12 @@ def test_wrong_options_are_explained(given: dict[str, str], problem: str) -> Non
 )
 def test_two_versions_are_an_error(given: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
-        parse_target(parse_request(ReadRequest, {"path": "p", **given}, Use.READ))
+        parse_target(parse_request(ReadRequest, {"path": "p", **given}, OptionUse.READ))
 
 
 def test_no_path_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match="'path' is missing"):
-        parse_target(parse_request(ReadRequest, {}, Use.READ))
+        parse_target(parse_request(ReadRequest, {}, OptionUse.READ))
 
 
 def test_secrets_are_never_shown() -> None:
@@ -115,7 +116,7 @@ def test_secrets_are_never_shown() -> None:
             "authorize-virtual-chunk-access": "s3://other/",
             "virtual.secret_access_key": SECRET,
         },
-        Use.READ,
+        OptionUse.READ,
     )
     target = parse_target(options)
     for shown in (repr(options), repr(target), repr(target.location), str(target)):
@@ -124,13 +125,13 @@ def test_secrets_are_never_shown() -> None:
     assert dict(target.location.storage_options)["secret_access_key"] == SECRET
     assert pickle.loads(pickle.dumps(target)) == target
     with pytest.raises(InvalidInputError) as caught:
-        parse_request(ReadRequest, {"path": "p", "secret_acces_key": SECRET}, Use.READ)
+        parse_request(ReadRequest, {"path": "p", "secret_acces_key": SECRET}, OptionUse.READ)
     assert SECRET not in str(caught.value)
 
 
 def test_secrets_in_a_url_are_not_shown_either() -> None:
     url = f"https://me:{SECRET}@host/repo?signature={SECRET}"
-    options = parse_request(ReadRequest, {"path": url}, Use.READ)
+    options = parse_request(ReadRequest, {"path": url}, OptionUse.READ)
     assert SECRET not in repr(options)
     assert SECRET not in repr(parse_target(options))
     assert "host/repo" in repr(parse_target(options))
@@ -176,7 +177,7 @@ def test_words_after_a_prefix(tmp_path: Path) -> None:
         "gs://b/",
         "file:///year=2020/",
     }
-    assert opened.context.trust.endpoints >= {"https://host:9000"}
+    assert context_of(opened).trust.endpoints >= {"https://host:9000"}
     with pytest.raises(InvalidInputError, match="after the prefix"):
         location_of(
             str(tmp_path / "repo"), {"authorize-virtual-chunk-access": f"s3://a/={SECRET}"}

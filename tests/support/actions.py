@@ -16,6 +16,7 @@ from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document, write_keys
 
@@ -70,7 +71,7 @@ def state_of(storage: Storage) -> State:
         return {}
     repository = Repository.open(storage)
     branches, tags = repository.list_branches(), repository.list_tags()
-    refs = repository.context.refs
+    refs = context_of(repository).refs
     known = refs.info().snapshots.values() if isinstance(refs, RepoObjectRefs) else ()
     return {
         "branches": {

@@ -15,11 +15,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from frazil.ingestion.pipeline import run_request
-from frazil.ingestion.plans import Mode, Wanted
+from frazil.ingestion.plans import IngestMode, PlanOptions
 from frazil.ingestion.reports import IngestReport
-from frazil.ingestion.request import Request
+from frazil.ingestion.request import IngestRequest
 from frazil.repository import Repository
-from frazil.run import Here
+from frazil.run import LocalRunner
 from frazil.storage.base import Storage
 from frazil.storage.credentials import LocalFileSystemAccess, containers_credentials
 from frazil.storage.local import LocalStorage
@@ -93,9 +93,9 @@ def take(
     """Ingest files in this process."""
     wishes = {**(wanted or {})}
     if "mode" in wishes:
-        wishes["mode"] = Mode(wishes["mode"])
-    asked = Request([str(file) for file in files], wanted=Wanted(**wishes), **request)
-    return run_request(storage_of(repo), asked, Here())
+        wishes["mode"] = IngestMode(wishes["mode"])
+    asked = IngestRequest([str(file) for file in files], wanted=PlanOptions(**wishes), **request)
+    return run_request(storage_of(repo), asked, LocalRunner())
 
 
 def storage_of(repo: Path | Storage) -> Storage:

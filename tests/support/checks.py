@@ -22,6 +22,7 @@ from frazil.repository import Repository
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, log_key, manifest_key
 from frazil.storage.assets import snapshot_key as key_of_snapshot
 from frazil.storage.base import Storage
+from frazil.transaction.opened import context_of
 
 FOLDERS = (SNAPSHOTS, LOGS, MANIFESTS, CHUNKS)
 
@@ -47,17 +48,17 @@ def check_repository(repository: Repository) -> Checked:
 
 def garbage_of(repository: Repository) -> set[str]:
     """Objects that are there and not in use."""
-    storage = repository.context.storage
+    storage = context_of(repository).storage
     there = {item.key for folder in FOLDERS for item in storage.list(folder)}
     return there - check_repository(repository).keys
 
 
 class _Walk:
     def __init__(self, repository: Repository) -> None:
-        self.context = repository.context
-        self.storage: Storage = repository.context.storage
-        self.spec = repository.context.generation.spec
-        self.is_old = repository.context.generation.dialect is not None
+        self.context = context_of(repository)
+        self.storage: Storage = context_of(repository).storage
+        self.spec = context_of(repository).generation.spec
+        self.is_old = context_of(repository).generation.dialect is not None
         listed = [item for folder in FOLDERS for item in self.storage.list(folder)]
         self.sizes = {item.key: item.size_bytes for item in [*self.storage.list(""), *listed]}
         self.manifests: dict[bytes, Manifest] = {}

@@ -9,6 +9,7 @@ import pytest
 from frazil.formats.generation import BY_NUMBER, Generation, generation_named
 from frazil.formats.legacy.names import FOLDERS
 from frazil.repository import Repository
+from frazil.transaction.opened import context_of
 
 Spec: TypeAlias = int | str
 """What `Repository.create` takes as `spec_version`."""
@@ -45,26 +46,26 @@ def generation_of(spec: Spec) -> Generation:
 
 def needs_repo_object(repository: Repository) -> None:
     """Skip a test of what only the repo object can hold."""
-    if not repository.context.generation.repo_object:
-        pytest.skip(f"{repository.context.generation.title} has no repo object")
+    if not context_of(repository).generation.repo_object:
+        pytest.skip(f"{context_of(repository).generation.title} has no repo object")
 
 
 def needs_documents(repository: Repository) -> None:
     """Skip a test of documents that come back byte for byte."""
-    if not repository.context.generation.keeps_documents:
-        pytest.skip(f"{repository.context.generation.title} takes metadata documents apart")
+    if not context_of(repository).generation.keeps_documents:
+        pytest.skip(f"{context_of(repository).generation.title} takes metadata documents apart")
 
 
 def needs_expiry(repository: Repository) -> None:
     """Skip a test of snapshots that leave the history."""
-    if not repository.context.generation.expires_snapshots:
-        pytest.skip(f"snapshots of {repository.context.generation.title} cannot expire")
+    if not context_of(repository).generation.expires_snapshots:
+        pytest.skip(f"snapshots of {context_of(repository).generation.title} cannot expire")
 
 
 def needs_tag_deletion(repository: Repository) -> None:
     """Skip a test of deleted tags."""
-    if not repository.context.generation.deletes_tags:
-        pytest.skip(f"{repository.context.generation.title} cannot delete tags")
+    if not context_of(repository).generation.deletes_tags:
+        pytest.skip(f"{context_of(repository).generation.title} cannot delete tags")
 
 
 def keeps_config(spec: Spec) -> bool:

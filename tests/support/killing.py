@@ -9,6 +9,7 @@ from pathlib import Path
 
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrading.upgrade import upgrade
 from tests.support.actions import Prepare
 
@@ -53,6 +54,6 @@ def create_and_die(storage: LocalStorage, spec: int, step: int) -> None:
 
 def upgrade_and_die(storage: LocalStorage, to: int, step: int) -> None:
     """Upgrade an old repository, and be killed on the way."""
-    context = Repository.open(storage).context
+    context = context_of(Repository.open(storage))
     die_at(step, Path(storage.path))
     upgrade(context, to=to)

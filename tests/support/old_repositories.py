@@ -12,6 +12,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.store import FrazilStore
+from frazil.transaction.opened import context_of
 from frazil.upgrading.source import LEGACY_ID
 from tests.support.generations import Spec
 
@@ -64,7 +65,7 @@ def fill(storage: Storage) -> Repository:
     group["grid/x"].attrs["units"] = "km"
     del group["small"]
     session.commit("smaller")
-    if repo.context.generation.deletes_tags:
+    if context_of(repo).generation.deletes_tags:
         repo.create_tag("gone", first)
         repo.delete_tag("gone")
     return repo

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.spark.query import here
-from frazil.spark.query.names import Place
+from frazil.spark.query.names import ResolvedName
 from frazil.spark.query.tables import open_table
 from frazil.spark.reading.partitions import plan_blocks
 
@@ -78,7 +78,7 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
         repo.audit.analyze()
     authorize = (container,) if is_virtual else ()
     options = {"authorize-virtual-chunk-access": container} if is_virtual else {}
-    table = open_table(Place(url), options)
+    table = open_table(ResolvedName(url), options)
     chosen = table.chosen({*variables, *dims})
     scan = table.scan(chosen)
     cells = here.read_cells_here(scan, plan_blocks(scan, scan.data_columns()))

@@ -11,7 +11,7 @@ import zarr
 
 from frazil.fsck import fsck
 from frazil.fsck.findings import Level
-from frazil.model.marks import INGEST, TXN_APP, TXN_VERSION, Marks, packed, united
+from frazil.model.marks import INGEST, TXN_APP, TXN_VERSION, Marks, merged_marks, packed
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from tests.support.generations import (
@@ -43,7 +43,7 @@ def write(
 
 def known(repository: Repository, branch: str = "main") -> Marks:
     """The marks of a branch, as whoever looks back at its history finds them."""
-    return united(entry.metadata for entry in repository.ancestry(branch=branch))
+    return merged_marks(entry.metadata for entry in repository.ancestry(branch=branch))
 
 
 @pytest.fixture(params=ALL, ids=[*map(spec_id, ALL)])
@@ -207,4 +207,4 @@ def test_a_branch_of_older_commits_does_not_have_the_marks_of_newer_ones(
 def test_commits_hand_on_the_marks_of_series(repository: Repository) -> None:
     write(repository, "other", 4)
     newest = next(iter(repository.ancestry(branch="main")))
-    assert united([newest.metadata]) == Marks({"stream": 1})
+    assert merged_marks([newest.metadata]) == Marks({"stream": 1})

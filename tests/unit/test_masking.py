@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError, StorageError
-from frazil.ingestion.request import Request
+from frazil.ingestion.request import IngestRequest
 from frazil.logs import set_logs_filter
 from frazil.masking import (
     bare_url,
@@ -36,11 +36,11 @@ from frazil.model.config import (
 )
 from frazil.model.stores import VirtualChunkSpec
 from frazil.model.values import SnapshotInfo
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.locations import normalised
 from frazil.storage.places import Client, Role
-from frazil.storage.virtual_source import Wanted
-from frazil.xarray.engine import Choice
+from frazil.storage.ranges import WantedRange
+from frazil.xarray.engine import VersionChoice
 
 SECRET = "HUSH7"
 
@@ -167,9 +167,9 @@ def test_reprs_of_records() -> None:
     records = (
         VirtualRef(location, 0, 1),
         VirtualChunkSpec([0], location, 0, 1),
-        Choice(storage_options=options),
-        Request([location], source_options=options),
-        Wanted(location, "x", 0, 1),
+        VersionChoice(storage_options=options),
+        IngestRequest([location], source_options=options),
+        WantedRange(location, "x", 0, 1),
         Client(Role.READ, StorageSettings(), "agent", {"X-Api-Key": SECRET}),
         ChunkTable.from_refs(1, [((0,), VirtualRef(location, 0, 1))]),
     )

@@ -20,6 +20,7 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.object import ObjectStorage
 from frazil.storage.wrapped import LatencyStorage
+from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
 from tests.support.servers import REGION
 from tests.support.web import WebServer
@@ -96,8 +97,9 @@ def test_the_limit_on_requests_reaches_the_storage() -> None:
     with serve() as web:
         config = UNCONDITIONAL.merge(RepositoryConfig(max_concurrent_requests=3))
         repository = Repository.create(careless(web), config, check_clean_root=False)
-    assert isinstance(repository.context.storage, ObjectStorage)
-    assert repository.context.storage.request_limit == 3
+    storage = context_of(repository).storage
+    assert isinstance(storage, ObjectStorage)
+    assert storage.request_limit == 3
 
 
 def test_ref_names_are_spelled_as_each_store_wants_them() -> None:

@@ -14,11 +14,11 @@ from frazil.cli import garbage, rewriting, upkeep, versions
 from frazil.cli.verbs import Command
 from frazil.operations import VERBS, Effect
 from frazil.repository import Repository
+from frazil.transaction.opened import context_of
 from tests.unit.test_facade import SIGNATURES
 
 OURS = {
     "audit",
-    "context",
     "delete",
     "list_snapshots",
     "list_snapshots_async",
@@ -91,7 +91,7 @@ def test_what_changes_is_refused_where_nothing_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = frazil.Repository.create(tmp_path / "repo")
-    storage = type(repository.context.storage)
+    storage = type(context_of(repository).storage)
     monkeypatch.setattr(storage, "can_write", property(lambda _: False))
     with pytest.raises(frazil.ReadOnlyError):
         repository.space.expire(datetime.now(UTC))

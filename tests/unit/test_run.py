@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from frazil.run import AHEAD, Here, by_size, run_told
+from frazil.progress import Progress
+from frazil.run import AHEAD, LocalRunner, by_size, run_told
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -16,13 +17,13 @@ def test_answers_come_in_the_order_of_the_items(threads: int) -> None:
         time.sleep(0.05 if item == 0 else 0)
         return item * item
 
-    assert [*Here(threads).run(slow_at_first, range(20))] == [(n, n * n) for n in range(20)]
-    assert [*Here(threads).run(slow_at_first, [])] == []
+    assert [*LocalRunner(threads).run(slow_at_first, range(20))] == [(n, n * n) for n in range(20)]
+    assert [*LocalRunner(threads).run(slow_at_first, [])] == []
 
 
 def test_items_are_worked_on_side_by_side() -> None:
     meeting = threading.Barrier(3, timeout=30)
-    assert len([*Here(3).run(lambda _: meeting.wait(), range(3))]) == 3
+    assert len([*LocalRunner(3).run(lambda _: meeting.wait(), range(3))]) == 3
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -37,25 +38,23 @@ def test_an_error_ends_the_run(threads: int) -> None:
 
     answers = []
     with pytest.raises(ValueError, match="three"):
-        answers += [number for number, _ in Here(threads).run(work, range(1000))]
+        answers += [number for number, _ in LocalRunner(threads).run(work, range(1000))]
     assert max(begun) <= 3 + AHEAD * threads
 
 
 def test_what_nobody_takes_is_not_begun() -> None:
     begun = []
-    answers = Here(2).run(lambda item: begun.append(item), range(1000))
+    answers = LocalRunner(2).run(lambda item: begun.append(item), range(1000))
     next(answers)
     answers.close()  # type: ignore[attr-defined]  # a generator
     assert len(begun) <= 2 * AHEAD
 
 
 def test_progress_counts_what_items_stand_for() -> None:
-    told: list[tuple[str, int, int]] = []
-    found = run_told(
-        Here(1), len, ["aa", "b"], lambda *now: told.append(now), "letters", counts=[2, 1]
-    )
+    told: list[Progress] = []
+    found = run_told(LocalRunner(1), len, ["aa", "b"], told.append, "letters", counts=[2, 1])
     assert dict(found) == {0: 2, 1: 1}
-    assert told == [("letters", 0, 3), ("letters", 2, 3), ("letters", 3, 3)]
+    assert told == [Progress("letters", done, 3) for done in (0, 2, 3)]
 
 
 def test_neighbours_are_put_together_by_size() -> None:

@@ -17,7 +17,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.model.values import SnapshotInfo
-from frazil.urls import AsOf, Named, RepoUrl, is_marked, parse_url, resolve
+from frazil.urls import AsOf, NamedVersion, RepoUrl, is_marked, parse_url, resolve_version
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -26,43 +26,47 @@ MAY = datetime(2024, 5, 1, tzinfo=UTC)
     ("text", "url", "ref"),
     [
         ("s3://bucket/prefix", "s3://bucket/prefix", None),
-        ("s3://bucket/prefix@main", "s3://bucket/prefix", Named("main")),
-        ("s3://bucket/a/b@v1.0", "s3://bucket/a/b", Named("v1.0")),
-        ("s3://bucket/@main", "s3://bucket/", Named("main")),
-        ("gs://bucket@main", "gs://bucket", Named("main")),
+        ("s3://bucket/prefix@main", "s3://bucket/prefix", NamedVersion("main")),
+        ("s3://bucket/a/b@v1.0", "s3://bucket/a/b", NamedVersion("v1.0")),
+        ("s3://bucket/@main", "s3://bucket/", NamedVersion("main")),
+        ("gs://bucket@main", "gs://bucket", NamedVersion("main")),
         ("memory://weather", "memory://weather", None),
-        ("memory://weather@dev", "memory://weather", Named("dev")),
-        ("file:///data/repo@X7QK", "file:///data/repo", Named("X7QK")),
-        ("/data/repo@dev", "/data/repo", Named("dev")),
-        ("repo@dev", "repo", Named("dev")),
-        ("repo@feature%2Frain", "repo", Named("feature/rain")),
+        ("memory://weather@dev", "memory://weather", NamedVersion("dev")),
+        ("file:///data/repo@X7QK", "file:///data/repo", NamedVersion("X7QK")),
+        ("/data/repo@dev", "/data/repo", NamedVersion("dev")),
+        ("repo@dev", "repo", NamedVersion("dev")),
+        ("repo@feature%2Frain", "repo", NamedVersion("feature/rain")),
         ("/data/repo@{2024-05-01}", "/data/repo", AsOf(MAY)),
         ("/data/repo@{2024-05-01T00:00:00Z}", "/data/repo", AsOf(MAY)),
         ("/data/repo@{2024-05-01T02:00:00+02:00}", "/data/repo", AsOf(MAY)),
         ("/data/repo@dev@{2024-05-01}", "/data/repo", AsOf(MAY, "dev")),
         ("https://me@host.example/repo", "https://me@host.example/repo", None),
         ("https://me@host.example", "https://me@host.example", None),
-        ("https://me@host.example/repo@dev", "https://me@host.example/repo", Named("dev")),
+        ("https://me@host.example/repo@dev", "https://me@host.example/repo", NamedVersion("dev")),
         ("/home/me@work/repo", "/home/me@work/repo", None),
-        ("/home/me@work/repo@dev", "/home/me@work/repo", Named("dev")),
+        ("/home/me@work/repo@dev", "/home/me@work/repo", NamedVersion("dev")),
         ("/home/me@work/", "/home/me@work/", None),
         ("/home/me%40work", "/home/me@work", None),
-        ("/home/me%40work@dev", "/home/me@work", Named("dev")),
+        ("/home/me%40work@dev", "/home/me@work", NamedVersion("dev")),
         ("/home/me%2540work", "/home/me%40work", None),
         ("/home/100%25", "/home/100%25", None),
-        ("s3://bucket/me%40work@dev", "s3://bucket/me%40work", Named("dev")),
-        ("s3://bucket/p@dev?region=eu", "s3://bucket/p?region=eu", Named("dev")),
+        ("s3://bucket/me%40work@dev", "s3://bucket/me%40work", NamedVersion("dev")),
+        ("s3://bucket/p@dev?region=eu", "s3://bucket/p?region=eu", NamedVersion("dev")),
         ("s3://bucket/p?endpoint_url=http://u@h/", "s3://bucket/p?endpoint_url=http://u@h/", None),
-        ("/data/what?@dev", "/data/what?", Named("dev")),
+        ("/data/what?@dev", "/data/what?", NamedVersion("dev")),
         ("az://container@account.example", "az://container@account.example", None),
-        ("az://container@account.example/p@dev", "az://container@account.example/p", Named("dev")),
-        ("frazil+s3://bucket/prefix@main", "s3://bucket/prefix", Named("main")),
+        (
+            "az://container@account.example/p@dev",
+            "az://container@account.example/p",
+            NamedVersion("dev"),
+        ),
+        ("frazil+s3://bucket/prefix@main", "s3://bucket/prefix", NamedVersion("main")),
         ("icechunk+file:///data/repo", "file:///data/repo", None),
         ("icechunk+notes", "icechunk+notes", None),
     ],
 )
 def test_the_version_follows_the_last_at_sign_of_the_last_segment(
-    text: str, url: str, ref: Named | AsOf | None
+    text: str, url: str, ref: NamedVersion | AsOf | None
 ) -> None:
     assert parse_url(text) == RepoUrl(url, ref)
 
@@ -101,11 +105,16 @@ times = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-5
         st.sampled_from(["s3://bucket/p", "s3://b/p?region=eu", "memory://x", "https://u@h/%40"]),
     ),
     ref=st.one_of(
-        st.none(), st.builds(Named, names), st.builds(AsOf, times), st.builds(AsOf, times, names)
+        st.none(),
+        st.builds(NamedVersion, names),
+        st.builds(AsOf, times),
+        st.builds(AsOf, times, names),
     ),
 )
 @example(place="/%2540", ref=None)
-def test_every_location_and_version_can_be_written(place: str, ref: Named | AsOf | None) -> None:
+def test_every_location_and_version_can_be_written(
+    place: str, ref: NamedVersion | AsOf | None
+) -> None:
     url = RepoUrl(place, ref)
     assert parse_url(str(url)) == url
 
@@ -170,7 +179,7 @@ class History:
     ],
 )
 def test_a_version_names_one_snapshot(text: str, expected: str) -> None:
-    assert resolve(parse_url(text).ref, History()) == expected
+    assert resolve_version(parse_url(text).ref, History()) == expected
 
 
 def test_branches_come_before_tags_and_tags_before_ids() -> None:
@@ -178,22 +187,22 @@ def test_branches_come_before_tags_and_tags_before_ids() -> None:
         branches={"main": [THIRD, SECOND, FIRST], "x": [THIRD]},
         tags={"x": [SECOND], "1CEC": [SECOND]},
     )
-    assert resolve(Named("x"), history) == THIRD
-    assert resolve(Named("1CEC"), history) == SECOND
+    assert resolve_version(NamedVersion("x"), history) == THIRD
+    assert resolve_version(NamedVersion("1CEC"), history) == SECOND
 
 
 def test_the_beginning_of_several_ids_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="fits 2 snapshots"):
-        resolve(Named("AAAA"), History())
+        resolve_version(NamedVersion("AAAA"), History())
 
 
 @pytest.mark.parametrize("text", ["nothing", "AAA", "AAAC", "ZZZZ0000000000000000"])
 def test_what_does_not_exist_is_not_found(text: str) -> None:
     with pytest.raises((RefNotFoundError, SnapshotNotFoundError), match=text):
-        resolve(Named(text), History())
+        resolve_version(NamedVersion(text), History())
 
 
 def test_before_the_first_snapshot_there_is_nothing() -> None:
     with pytest.raises(SnapshotNotFoundError) as error:
-        resolve(AsOf(MAY - timedelta(seconds=1)), History())
+        resolve_version(AsOf(MAY - timedelta(seconds=1)), History())
     assert error.value.kind == ErrorKind.NO_SNAPSHOT_AT_TIME

@@ -15,7 +15,7 @@ import uvicorn
 from frazil.web.app import make_app
 from frazil.web.library import Library
 from frazil.web.server import bind
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from tests.web.samples import make_ocean, make_odd
 
 TOKEN = "a-token-of-the-tests"
@@ -38,7 +38,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
 
 
 @contextmanager
-def served(library: Library, settings: Settings) -> Iterator[str]:
+def served(library: Library, settings: ServerSettings) -> Iterator[str]:
     """A server in a thread of its own; its address without the slash at the end."""
     listening, settings = bind(settings)
     server = uvicorn.Server(
@@ -67,5 +67,7 @@ def library(places: Places) -> Library:
 @pytest.fixture(scope="session")
 def site(library: Library) -> Iterator[str]:
     """A server that asks for no token, with the Zarr part."""
-    with served(library, Settings(port=0, zarr=True, cors=frozenset({"http://map.example"}))) as at:
+    with served(
+        library, ServerSettings(port=0, zarr=True, cors=frozenset({"http://map.example"}))
+    ) as at:
         yield at

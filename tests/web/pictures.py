@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from frazil.web.library import Library
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from tests.web.browser import Visit, launched
 from tests.web.conftest import served
 from tests.web.samples import make_ocean
@@ -32,7 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="frazil-") as place:
         url = make_ocean(Path(place))
         library = Library([url], [str(Path(place) / "archive")])
-        with served(library, Settings(port=0)) as site, launched() as browser:
+        with served(library, ServerSettings(port=0)) as site, launched() as browser:
             for name, (page, height, colours) in PICTURES.items():
                 context = browser.new_context(
                     viewport={"width": 1180, "height": height},

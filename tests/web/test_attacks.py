@@ -20,7 +20,7 @@ from frazil.model.lanes import lay_out
 from frazil.transaction.keyspace import KeySpace
 from frazil.web import data, pages, reports
 from frazil.web.library import Library
-from frazil.web.settings import Limits, Settings
+from frazil.web.settings import RequestLimits, ServerSettings
 from tests.unit.model.test_lanes import commit
 from tests.web.conftest import TOKEN, Places, served
 from tests.web.test_pages import get, ready, values
@@ -57,7 +57,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for number in range(1200):
         keys.set(f"g{number % 10}/n{number:05}/zarr.json", GROUP)
     session.commit("Hurt whoever looks")
-    with served(Library([str(place / "hurt")]), Settings(port=0, zarr=True)) as at:
+    with served(Library([str(place / "hurt")]), ServerSettings(port=0, zarr=True)) as at:
         yield at
 
 
@@ -130,8 +130,8 @@ def test_a_repository_that_hangs_stops_no_other(
     stuck = library.find("odd-place")
     monkeypatch.setattr(stuck, "session", lambda _: gate.wait(60))
     monkeypatch.setattr("frazil.web.app.LISTED_S", 0.2)
-    limits = Limits(threads=2, waiting=2, seconds=0.3)
-    with served(library, Settings(port=0, limits=limits)) as at:
+    limits = RequestLimits(threads=2, waiting=2, seconds=0.3)
+    with served(library, ServerSettings(port=0, limits=limits)) as at:
         try:
             for _ in range(2):
                 assert get(f"{at}/r/odd-place/tree").status_code == 503
@@ -156,7 +156,7 @@ def test_an_unexpected_failure_of_one_repository_is_a_line_of_the_list(
         raise ValueError("a secret of the inside")
 
     monkeypatch.setattr(library.find("odd-place"), "info", fail)
-    with served(library, Settings(port=0)) as at:
+    with served(library, ServerSettings(port=0)) as at:
         found = get(f"{at}/")
         assert found.status_code == 200
         assert "a secret" not in found.text
@@ -173,7 +173,7 @@ def test_what_a_token_guards_is_kept_by_no_shared_cache(places: Places, site: st
     path = f"/zarr/ocean@{main}/zarr.json"
     assert "public" in get(site + path).headers["cache-control"]
     assert get(site + path).headers["vary"] == "Origin"  # --cors is given: answers differ by it
-    with served(Library([places.ocean]), Settings(port=0, zarr=True, token=TOKEN)) as at:
+    with served(Library([places.ocean]), ServerSettings(port=0, zarr=True, token=TOKEN)) as at:
         found = httpx.get(at + path, headers={"authorization": f"Bearer {TOKEN}"}, timeout=30)
         assert "private" in found.headers["cache-control"]
         assert "public" not in found.headers["cache-control"]
@@ -214,7 +214,7 @@ def test_infinite_values_and_calendars_have_an_answer(tmp_path: Path) -> None:
     )[:] = [0, 6]
     root.create_array("at", shape=(2,), chunks=(2,), dtype="f4", dimension_names=("hour",))[:] = 1
     session.commit("Odd values")
-    with served(Library([str(tmp_path / "odd")]), Settings(port=0)) as at:
+    with served(Library([str(tmp_path / "odd")]), ServerSettings(port=0)) as at:
         _, found = values(f"{at}/r/odd/api/values", path="/inf")
         np.testing.assert_array_equal(found, cells)
         text = get(f"{at}/r/odd/api/values", path="/day").text
@@ -225,7 +225,7 @@ def test_infinite_values_and_calendars_have_an_answer(tmp_path: Path) -> None:
 
 def test_reports_are_seen_although_commits_never_stop(tmp_path: Path) -> None:
     repo = frazil.Repository.create(str(tmp_path / "live"))
-    with served(Library([str(tmp_path / "live")]), Settings(port=0)) as at:
+    with served(Library([str(tmp_path / "live")]), ServerSettings(port=0)) as at:
         for number in range(4):
             session = repo.writable_session("main")
             zarr.open_group(session.store, mode="a").attrs["n"] = number

@@ -12,7 +12,7 @@ import zarr
 import frazil
 from frazil.web import data, pages, reports
 from frazil.web.library import Library
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from tests.support.generations import ALL, IDS, Spec
 from tests.web.conftest import served
 from tests.web.test_pages import ready, values
@@ -31,7 +31,7 @@ def test_every_page_opens(tmp_path: Path, spec: Spec) -> None:
         made = session.commit(f"commit {number}")
         if number == 1:
             repo.create_tag("first", made)
-    with served(Library([str(tmp_path / "old")]), Settings(port=0, zarr=True)) as at:
+    with served(Library([str(tmp_path / "old")]), ServerSettings(port=0, zarr=True)) as at:
         assert "old" in httpx.get(f"{at}/", timeout=60).text
         for page in (*pages.PAGES, *reports.PAGES, *(f"api/{call}" for call in data.CALLS)):
             found = ready(f"{at}/r/old/{page}?{QUERY}")

@@ -9,7 +9,7 @@ import pytest
 
 from frazil.errors import InvalidInputError
 from frazil.web.library import Library
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from tests.web.conftest import TOKEN, served
 
 PAGE = "/r/ocean/"
@@ -18,7 +18,7 @@ PAGE = "/r/ocean/"
 @pytest.fixture(scope="module")
 def guarded(library: Library) -> Iterator[str]:
     """A server with a token."""
-    settings = Settings(port=0, token=TOKEN, zarr=True, hosts=frozenset({"lab.example"}))
+    settings = ServerSettings(port=0, token=TOKEN, zarr=True, hosts=frozenset({"lab.example"}))
     with served(library, settings) as at:
         yield at
 
@@ -115,5 +115,5 @@ def test_static_files_do_not_lead_out(site: str) -> None:
 
 def test_without_a_token_only_this_machine_is_served() -> None:
     with pytest.raises(InvalidInputError, match="no-token"):
-        Settings(host="0.0.0.0")
-    assert Settings(host="::1").url == "http://[::1]:8765/"
+        ServerSettings(host="0.0.0.0")
+    assert ServerSettings(host="::1").url == "http://[::1]:8765/"

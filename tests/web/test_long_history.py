@@ -11,7 +11,7 @@ import frazil
 from frazil.storage.local import LocalStorage
 from frazil.transaction.keyspace import KeySpace
 from frazil.web.library import Library
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from tests.web.browser import Visit, launched
 from tests.web.conftest import served
 
@@ -28,7 +28,7 @@ def test_five_thousand_commits_are_walked(tmp_path: Path) -> None:
         KeySpace(session.state).set("zarr.json", (GROUP % number).encode())
         session.commit(f"commit {number}")
     library = Library([str(tmp_path / "long")])
-    with served(library, Settings(port=0)) as site, launched() as browser:
+    with served(library, ServerSettings(port=0)) as site, launched() as browser:
         visit = Visit(browser.new_page(), site)
         page = visit.open("/r/long/")
         expect(page.locator(".figures")).to_contain_text(f"{COMMITS + 1:,} commits")

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from frazil.web.settings import Limits
+from frazil.web.settings import RequestLimits
 from frazil.web.work import PENDING, BusyError, Workers
 from tests.web.samples import temperature
 from tests.web.test_pages import values
@@ -62,7 +62,7 @@ def test_fifty_readers_for_a_minute_in_bounded_memory(site: str) -> None:
 
 
 def test_too_many_waiting_requests_are_refused() -> None:
-    workers, gate = Workers(Limits(threads=1, waiting=2)), threading.Event()
+    workers, gate = Workers(RequestLimits(threads=1, waiting=2)), threading.Event()
 
     async def ask() -> list[object]:
         first = [asyncio.create_task(workers.run("one", gate.wait, 10)) for _ in range(2)]
@@ -77,7 +77,7 @@ def test_too_many_waiting_requests_are_refused() -> None:
 
 
 def test_an_answer_that_takes_too_long_is_given_up() -> None:
-    workers, gate = Workers(Limits(seconds=0.05)), threading.Event()
+    workers, gate = Workers(RequestLimits(seconds=0.05)), threading.Event()
 
     async def ask() -> None:
         with pytest.raises(BusyError, match="no answer"):
@@ -89,7 +89,7 @@ def test_an_answer_that_takes_too_long_is_given_up() -> None:
 
 
 def test_long_work_is_done_once_and_failures_are_tried_again() -> None:
-    workers, calls = Workers(Limits()), []
+    workers, calls = Workers(RequestLimits()), []
 
     def work() -> int:
         calls.append(1)
@@ -110,7 +110,7 @@ def test_long_work_is_done_once_and_failures_are_tried_again() -> None:
 
 
 def test_a_report_for_an_older_state_is_shown_once() -> None:
-    workers, gate = Workers(Limits()), threading.Event()
+    workers, gate = Workers(RequestLimits()), threading.Event()
 
     def made(number: int) -> int:
         gate.wait(10)

@@ -16,7 +16,7 @@ import zarr
 
 import frazil
 from frazil.web.library import Library
-from frazil.web.settings import Limits, Settings
+from frazil.web.settings import RequestLimits, ServerSettings
 from tests.web.conftest import Places, served
 from tests.web.samples import HOSTILE, ODD, temperature
 
@@ -194,7 +194,7 @@ def test_empty_and_scalar_arrays_have_an_answer(site: str) -> None:
 def test_virtual_chunks_are_read_where_that_is_authorised(site: str, places: Places) -> None:
     _, cells = values(f"{site}/r/ocean/api/values", path="/depth")
     assert cells[1, 1] == 145.0
-    with served(Library([places.ocean]), Settings(port=0)) as closed:
+    with served(Library([places.ocean]), ServerSettings(port=0)) as closed:
         found = get(f"{closed}/r/ocean/api/values", path="/depth")
         assert found.status_code == 403
         assert "authori" in found.json()["error"]
@@ -258,7 +258,7 @@ def test_the_graph_has_merges_and_windows(site: str) -> None:
 
 def test_new_commits_are_seen(tmp_path: Path) -> None:
     repo = frazil.Repository.create(str(tmp_path / "live"))
-    with served(Library([str(tmp_path / "live")]), Settings(port=0)) as at:
+    with served(Library([str(tmp_path / "live")]), ServerSettings(port=0)) as at:
         assert get(f"{at}/r/live/api/graph").json()["total"] == 1
         session = repo.writable_session("main")
         zarr.group(session.store)
@@ -269,7 +269,7 @@ def test_new_commits_are_seen(tmp_path: Path) -> None:
 def test_a_damaged_repository_gives_an_error_page(tmp_path: Path) -> None:
     frazil.Repository.create(str(tmp_path / "broken"))
     (tmp_path / "broken" / "repo").write_bytes(b"\x00" * 100)
-    with served(Library([str(tmp_path / "broken")]), Settings(port=0)) as at:
+    with served(Library([str(tmp_path / "broken")]), ServerSettings(port=0)) as at:
         assert get(f"{at}/").status_code == 200
         found = get(f"{at}/r/broken/")
         assert found.status_code == 500
@@ -277,8 +277,8 @@ def test_a_damaged_repository_gives_an_error_page(tmp_path: Path) -> None:
 
 
 def test_limits_hold(places: Places) -> None:
-    tight = Limits(decoded_bytes=3 << 20, cells=500, references=3, nodes=2)
-    with served(Library([places.odd, places.ocean]), Settings(port=0, limits=tight)) as at:
+    tight = RequestLimits(decoded_bytes=3 << 20, cells=500, references=3, nodes=2)
+    with served(Library([places.odd, places.ocean]), ServerSettings(port=0, limits=tight)) as at:
         _, cells = values(f"{at}/r/odd-place/api/values", path="/large", most=4096)
         assert cells.size <= 500
         assert cells.min() == cells.max() == 9
@@ -289,7 +289,9 @@ def test_limits_hold(places: Places) -> None:
 
 
 def test_a_chunk_that_is_too_large_is_refused(places: Places) -> None:
-    with served(Library([places.odd]), Settings(port=0, limits=Limits(decoded_bytes=1000))) as at:
+    with served(
+        Library([places.odd]), ServerSettings(port=0, limits=RequestLimits(decoded_bytes=1000))
+    ) as at:
         found = get(f"{at}/r/odd-place/api/values", path="/large")
         assert found.status_code == 400
         assert "one chunk" in found.json()["error"]
@@ -301,6 +303,6 @@ def test_secrets_in_addresses_are_not_shown(tmp_path: Path) -> None:
         session = repo.writable_session("main")
         zarr.open_group(session.store, mode="a").attrs["source"] = source
         session.commit("Say where it is from")
-    with served(Library([str(tmp_path / "kept")]), Settings(port=0)) as at:
+    with served(Library([str(tmp_path / "kept")]), ServerSettings(port=0)) as at:
         for page in ("tree", "diff", "commit", ""):
             assert "hunter2" not in get(f"{at}/r/kept/{page}").text

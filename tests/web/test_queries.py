@@ -11,7 +11,7 @@ from frazil.errors import FrazilError, InvalidInputError, SessionStateError
 from frazil.web import queries
 from frazil.web.library import Library
 from frazil.web.queries import checked_query
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from frazil.web.work import BusyError
 from tests.web.conftest import Places, served
 from tests.web.samples import HOSTILE
@@ -22,7 +22,7 @@ from tests.web.test_pages import get
 def asked(places: Places) -> Iterator[str]:
     """A server that allows queries."""
     library = Library([places.ocean, places.odd])
-    with served(library, Settings(port=0, sql=True)) as at:
+    with served(library, ServerSettings(port=0, sql=True)) as at:
         yield at
 
 

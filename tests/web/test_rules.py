@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from frazil.drawing.cells import map_axes, place
+from frazil.drawing.cells import cells_of_chunks, map_axes
 from frazil.errors import InvalidInputError
 from frazil.web.chunk_maps import written_map
-from frazil.web.settings import Limits
-from frazil.web.slices import Wish, plan_view
+from frazil.web.settings import RequestLimits
+from frazil.web.slices import SliceRequest, plan_view
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_maps_show_the_axes_with_most_chunks(
 def test_large_grids_are_binned() -> None:
     found = map_axes((1000, 300), 100, 0, 1)
     assert (found.rows, found.columns, found.bin_y, found.bin_x) == (100, 100, 10, 3)
-    cells, shown = place(np.array([[999, 299], [0, 0]]), found)
+    cells, shown = cells_of_chunks(np.array([[999, 299], [0, 0]]), found)
     assert cells.tolist() == [9999, 0]
     assert shown.all()
 
@@ -43,19 +43,21 @@ def test_maps_refuse_axes_that_are_not_there() -> None:
             map_axes((4, 4), 10, y, x)
 
 
-def wish(most: int, shown: tuple[int, ...] = (1, 2), **windows: tuple[int, int]) -> Wish:
-    return Wish(shown, {0: 3}, {int(key[1:]): value for key, value in windows.items()}, most)
+def wish(most: int, shown: tuple[int, ...] = (1, 2), **windows: tuple[int, int]) -> SliceRequest:
+    return SliceRequest(
+        shown, {0: 3}, {int(key[1:]): value for key, value in windows.items()}, most
+    )
 
 
 def test_views_fit_the_screen() -> None:
-    view = plan_view((10, 720, 1440), (1, 720, 1440), 4, wish(300), Limits())
+    view = plan_view((10, 720, 1440), (1, 720, 1440), 4, wish(300), RequestLimits())
     assert [span.step for span in view.spans] == [1, 3, 5]
     assert [span.count for span in view.spans] == [1, 240, 288]
 
 
 def test_views_read_no_more_than_they_may() -> None:
     shape, chunks = (1, 40_000, 40_000), (1, 1000, 1000)
-    view = plan_view(shape, chunks, 4, wish(4096), Limits(decoded_bytes=100_000_000))
+    view = plan_view(shape, chunks, 4, wish(4096), RequestLimits(decoded_bytes=100_000_000))
     # Strides beyond the side of a chunk leave chunks out.
     touched = [min(span.count, 40) for span in view.spans[1:]]
     assert touched[0] * touched[1] * 4_000_000 <= 100_000_000
@@ -63,11 +65,11 @@ def test_views_read_no_more_than_they_may() -> None:
 
 
 def test_windows_are_cut_to_the_array() -> None:
-    view = plan_view((5, 6, 7), (5, 6, 7), 8, wish(100, a1=(4, 99), a2=(9, 12)), Limits())
+    view = plan_view((5, 6, 7), (5, 6, 7), 8, wish(100, a1=(4, 99), a2=(9, 12)), RequestLimits())
     assert view.spans[1].indices == range(4, 6)
     assert view.cells == 0
 
 
 def test_a_chunk_beyond_the_limit_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="one chunk"):
-        plan_view((1, 10, 10), (1, 10, 10), 8, wish(10), Limits(decoded_bytes=100))
+        plan_view((1, 10, 10), (1, 10, 10), 8, wish(10), RequestLimits(decoded_bytes=100))

@@ -12,9 +12,16 @@ import numpy as np
 
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.grid import GridAxis
-from frazil.bulk.read import Opened, Owner, open_array, read_by_zarr, read_selection, zarr_array
+from frazil.bulk.read import (
+    OpenedArray,
+    SessionOrStore,
+    open_array,
+    read_by_zarr,
+    read_selection,
+    zarr_array,
+)
 from frazil.bulk.write import write_region
-from frazil.drawing.markup import Html, fields, folded, frame, table, text
+from frazil.drawing.markup import Html, escaped, fields, folded, frame, table
 from frazil.masking import clean, shown_data
 from frazil.transaction.keys import clean_path
 from frazil.transaction.views import chunk_view, views
@@ -31,12 +38,12 @@ class BulkArray:
     It follows the session: what is written there is seen here. It pickles if the session does.
     """
 
-    def __init__(self, owner: Owner, path: str) -> None:
+    def __init__(self, owner: SessionOrStore, path: str) -> None:
         self._owner = owner
         self._path = clean_path(path)
         self._opened()  # an array that is not there shall be found out at once
 
-    def _opened(self) -> Opened:
+    def _opened(self) -> OpenedArray:
         return open_array(self._owner, self._path)
 
     def _zarr(self) -> zarr.Array[Any]:
@@ -132,10 +139,10 @@ class BulkArray:
         if self.shards is not None:
             facts["shards"] = str(self.shards)
         facts["in memory"] = f"{self.nbytes:,} bytes"
-        yield fields((name, text(value)) for name, value in facts.items())
+        yield fields((name, escaped(value)) for name, value in facts.items())
         if self.attrs:
             shown = (
-                [text(str(key)), text(repr(shown_data(value, str(key))))]
+                [escaped(str(key)), escaped(repr(shown_data(value, str(key))))]
                 for key, value in self.attrs.items()
             )
             yield folded(f"{len(self.attrs):,} attributes", table(("", ""), shown))

@@ -22,7 +22,7 @@ from frazil.bulk.codecs import (
     Bytes,
     Raw,
     Shape,
-    Strings,
+    StringsCodec,
     array_codec,
     damaged,
     require_justified,
@@ -52,7 +52,7 @@ class Chain:
     fill_value: Any
     """of chunks that were never written"""
     arrays: tuple[ArrayCodec, ...]
-    serializer: Raw | Strings | Sharding
+    serializer: Raw | StringsCodec | Sharding
     bytes: tuple[ByteCodec, ...]
 
     # --- what the reader may do ---
@@ -360,7 +360,7 @@ def compile_chain(metadata: ArrayV3Metadata | Document) -> Chain | None:
 def _chain(codecs: Sequence[Any], dtype: np.dtype[Any], fill: object, ndim: int) -> Chain | None:
     arrays: list[ArrayCodec] = []
     packers: list[ByteCodec] = []
-    serializer: Raw | Strings | Sharding | None = None
+    serializer: Raw | StringsCodec | Sharding | None = None
     encoded = dtype
     for codec in codecs:
         name, given = _named(codec)
@@ -391,7 +391,7 @@ def _named(codec: object) -> tuple[str, Mapping[str, Any]]:
 
 def _serializer(
     name: str, given: Mapping[str, Any], dtype: np.dtype[Any], fill: object, ndim: int
-) -> Raw | Strings | Sharding | None:
+) -> Raw | StringsCodec | Sharding | None:
     match name:
         case "bytes":
             if dtype.hasobject or dtype.kind == "T":
@@ -399,7 +399,7 @@ def _serializer(
             endian = given.get("endian") or sys.byteorder
             return Raw(dtype.newbyteorder("<" if endian == "little" else ">"))
         case "vlen-utf8" | "vlen-bytes":
-            return Strings(dtype, is_text=name == "vlen-utf8")
+            return StringsCodec(dtype, is_text=name == "vlen-utf8")
         case "sharding_indexed":
             return _sharding(given, dtype, fill, ndim)
     return None

@@ -29,7 +29,7 @@ Configuration: TypeAlias = Mapping[str, Any]
 MAX_VARIABLE: Final = 1 << 30
 """Largest decoded chunk of strings, whose size no metadata tells."""
 LARGE_CHUNK: Final = 1 << 30
-"""Bytes of a chunk that are not taken, from a file or in memory, without a look before."""
+"""Chunks with more bytes are checked (`require_justified`) before memory is taken for them."""
 FOREIGN: Final = (ValueError, TypeError, RuntimeError, IndexError, OverflowError, SystemError)
 """What numcodecs raises when bytes make no sense."""
 
@@ -47,9 +47,9 @@ def wrong_size(found: int | str, expected: int) -> FormatError:
 def require_justified(size: int, encoded: int) -> None:
     """Refuse a chunk that is larger than its bytes can honestly make it.
 
-    How large a chunk becomes is told by its array, and a chunk of one value all over packs as
-    well as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte,
-    and whoever does not trust the data can have smaller ones looked at (`large_chunk_bytes`).
+    How large a chunk becomes is told by its array, and a chunk of one value all over packs as well
+    as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte, and
+    `large_chunk_bytes` makes smaller ones be checked as well, for data that are not trusted.
     """
     if size > justified(encoded, size, least=config.current().large_chunk_bytes):
         raise damaged(
@@ -92,7 +92,7 @@ class Raw:
         return np.frombuffer(data, self.stored).reshape(shape)
 
 
-class Strings:
+class StringsCodec:
     """Texts or byte strings of any length, each after its size."""
 
     def __init__(self, dtype: np.dtype[Any], *, is_text: bool) -> None:

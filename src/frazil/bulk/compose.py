@@ -18,7 +18,7 @@ from frazil.bulk.codecs import Array
 from frazil.bulk.engine import Scratch
 from frazil.bulk.fetch import MISSING, fetch_into, find_chunks
 from frazil.bulk.pack import LARGE_FILE, Encoded, Scattered
-from frazil.bulk.plan import Plan
+from frazil.bulk.plan import ChunkPlan
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
 from frazil.storage.base import Bytes
@@ -32,7 +32,7 @@ ROW_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
+class WriteTarget:
     """The array that a write goes to."""
 
     state: WorkingState
@@ -47,8 +47,8 @@ class Composer:
 
     def __init__(
         self,
-        target: Target,
-        plan: Plan,
+        target: WriteTarget,
+        plan: ChunkPlan,
         coords: npt.NDArray[np.uint32],
         value: Array,
         watch: Watch | None = None,
@@ -70,7 +70,7 @@ class Composer:
         )
 
     def encoded(self, rows: range) -> list[Encoded]:
-        """Chunks as bytes, without those that need not be stored."""
+        """Chunks as bytes, without empty ones that are not stored."""
         whole: dict[int, Run] = {}
         odd: list[int] = []
         row = rows.start

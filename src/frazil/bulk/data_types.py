@@ -1,7 +1,7 @@
 """Types and fill values of Zarr metadata, without zarr for those that nearly all arrays have.
 
-Whoever only looks at an array then need not wait for zarr to be imported. What is not plain here
-goes to zarr, which also says what is wrong with it.
+Programs that only look at an array then need not wait for the import of zarr. What is not plain
+here goes to zarr, which also says what is wrong with it.
 """
 
 from __future__ import annotations

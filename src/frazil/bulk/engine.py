@@ -21,22 +21,21 @@ from frazil.bulk.chain import Chain, as_memory
 from frazil.bulk.codecs import LARGE_CHUNK, Array, wrong_size
 from frazil.bulk.fetch import (
     MISSING,
-    References,
+    ChunkReferences,
     check_length,
     fetch_into,
     require_last_byte,
 )
 from frazil.bulk.grid import I64
-from frazil.bulk.plan import Plan
+from frazil.bulk.plan import ChunkPlan
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
+from frazil.progress import Progress, Tell
 from frazil.storage.base import Storage, shared
 from frazil.transaction.working import WorkingState
 
-Progress: TypeAlias = Callable[[int, int, int], None]
-"""Called with the chunks done so far, all chunks, and the encoded bytes read so far."""
-Finder: TypeAlias = Callable[[I64], References]
+Finder: TypeAlias = Callable[[I64], ChunkReferences]
 """From coordinates of chunks to where they are."""
 Bounds: TypeAlias = tuple[I64, I64, npt.NDArray[np.uint8]]
 """Where the bytes of chunks begin and end in the memory of a batch, and their kinds."""
@@ -48,7 +47,7 @@ SMALL_CHUNK: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class BatchLimits:
     """How much is done at a time."""
 
     rows: int
@@ -56,14 +55,14 @@ class Pace:
     width: int
     """batches at work"""
 
-    def in_runs(self, length: int) -> Pace:
+    def in_runs(self, length: int) -> BatchLimits:
         """The same, where batches end with runs of chunks that are placed together."""
         return self if self.rows <= length else replace(self, rows=self.rows - self.rows % length)
 
 
 def pace_for(
     storage: Storage, size: int, max_in_flight: int | None = None, width: int | None = None
-) -> Pace:
+) -> BatchLimits:
     """Batches of chunks of some size that keep a storage busy, within a limit of memory.
 
     Disks are fed by few threads with little each, or by `width`; object stores by large batches,
@@ -78,7 +77,7 @@ def pace_for(
         wanted, width = 16 << 20, 4
     # A batch has its chunks in memory as they are, and encoded.
     width = max(1, min(width, limit // (2 * size)))
-    return Pace(max(1, min(wanted, limit // (2 * width)) // size), width)
+    return BatchLimits(max(1, min(wanted, limit // (2 * width)) // size), width)
 
 
 class Scratch:
@@ -108,7 +107,7 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class ArraySource:
     """The array that is read."""
 
     state: WorkingState
@@ -121,12 +120,12 @@ class Source:
 
 
 def execute(
-    source: Source,
-    plan: Plan,
+    source: ArraySource,
+    plan: ChunkPlan,
     out: Array,
     *,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Read the chunks of a plan into an array, and tell which of them exist.
 
@@ -155,20 +154,20 @@ def execute(
             for count, read in batches:
                 done, size = done + count, size + read
                 if progress is not None:
-                    progress(done, plan.count, size)
+                    progress(Progress(source.node.path, done, plan.count, done, size))
     return exists
 
 
-def _is_small(chain: Chain, plan: Plan) -> bool:
+def _is_small(chain: Chain, plan: ChunkPlan) -> bool:
     return math.prod(plan.largest) * chain.dtype.itemsize < SMALL_CHUNK
 
 
 def _read_one(
-    source: Source,
-    plan: Plan,
+    source: ArraySource,
+    plan: ChunkPlan,
     out: Array,
     find: Callable[[Coordinates], ChunkRef | None],
-    progress: Progress | None,
+    progress: Tell | None,
 ) -> npt.NDArray[np.bool_]:
     """A single small chunk, without the columns that pay for many."""
     coords, chain = tuple(plan.coords(range(1))[0].tolist()), source.chain
@@ -188,11 +187,13 @@ def _read_one(
             error.of_chunk(source.node.path, coords)
             raise
     if progress is not None:
-        progress(1, 1, 0 if ref is None else ref.length)
+        progress(Progress(source.node.path, 1, 1, 1, 0 if ref is None else ref.length))
     return np.array([ref is not None])
 
 
-def _check_lengths(source: Source, plan: Plan, rows: range, refs: References) -> None:
+def _check_lengths(
+    source: ArraySource, plan: ChunkPlan, rows: range, refs: ChunkReferences
+) -> None:
     """Refuse what would make us allocate more than chunks of this array can take."""
     row = int(np.argmax(refs.length.view(np.uint64)))  # negative ones are the largest
     try:
@@ -216,10 +217,10 @@ class _Job:
 
     def __init__(
         self,
-        source: Source,
-        plan: Plan,
+        source: ArraySource,
+        plan: ChunkPlan,
         out: Array,
-        refs: References,
+        refs: ChunkReferences,
         first: int,
         scratch: Scratch,
     ) -> None:
@@ -270,7 +271,7 @@ class _Job:
         self._scratch.give(buffer)
         return len(rows), total
 
-    def _read_straight(self, rows: range, refs: References, places: Array) -> None:
+    def _read_straight(self, rows: range, refs: ChunkReferences, places: Array) -> None:
         """Plain chunks to where they belong, without a copy."""
         size = places[0, ...].nbytes
         held = refs.kind != MISSING

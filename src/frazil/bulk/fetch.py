@@ -32,7 +32,7 @@ INLINE: Final = int(ChunkType.inline)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class References:
+class ChunkReferences:
     """Where many chunks are, a row for each."""
 
     kind: npt.NDArray[np.uint8]
@@ -53,7 +53,7 @@ class References:
     """path of the array, where that is known"""
 
     @classmethod
-    def of(cls, table: ChunkTable, array: str = "") -> References:
+    def of(cls, table: ChunkTable, array: str = "") -> ChunkReferences:
         """The references of a table."""
         n = len(table)
         return cls(
@@ -71,7 +71,7 @@ class References:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def take(self, rows: Rows | slice) -> References:
+    def take(self, rows: Rows | slice) -> ChunkReferences:
         """Some of the rows."""
         return replace(
             self,
@@ -88,7 +88,7 @@ class References:
         """The array and the coordinates of a chunk, for an error to name."""
         return self.array, self.coords[row]
 
-    def part(self, rows: Rows, offset: I64, length: I64) -> References:
+    def part(self, rows: Rows, offset: I64, length: I64) -> ChunkReferences:
         """Ranges of the chunks in some rows, as references of their own."""
         taken = self.take(rows)
         return replace(taken, offset=taken.offset + offset, length=length)
@@ -114,13 +114,13 @@ def check_length(length: int, limit: int, **facts: object) -> None:
 
 def find_chunks(
     state: WorkingState, node: ArrayNode, coords: I64, changes: ChangeSet | None = None
-) -> References:
+) -> ChunkReferences:
     """Look up many chunks; `coords` is (n, ndim).
 
     Who reads while others may commit gives the changes as they were before `node` was looked up.
     """
     n = len(coords)
-    found = References(
+    found = ChunkReferences(
         kind=np.zeros(n, np.uint8),
         offset=np.zeros(n, np.int64),
         length=np.zeros(n, np.int64),
@@ -169,7 +169,7 @@ def _from_changes(
     node: ArrayNode,
     coords: I64,
     changes: ChangeSet,
-    found: References,
+    found: ChunkReferences,
     tables: list[ChunkTable],
 ) -> Rows | None:
     """Enter what the session has changed, and tell which rows are left; None for all."""
@@ -187,7 +187,7 @@ def _from_changes(
 
 
 def _enter(
-    found: References,
+    found: ChunkReferences,
     tables: list[ChunkTable],
     table: ChunkTable,
     rows: Rows,
@@ -215,7 +215,7 @@ def _enter(
 # --- bytes ---
 
 
-def fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I64) -> None:
+def fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, at: I64) -> None:
     """Put the bytes of chunks into memory, each at its place; missing ones are left out.
 
     Raises:
@@ -231,7 +231,7 @@ def fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I6
         raise
 
 
-def _row_at(refs: References, key: object, location: object) -> int | None:
+def _row_at(refs: ChunkReferences, key: object, location: object) -> int | None:
     """The first row whose chunk is in the object that an error names."""
     native = np.flatnonzero(refs.kind == NATIVE)
     for row, name in zip(native.tolist(), crockford_many(refs.chunk_id[native]), strict=True):
@@ -243,7 +243,7 @@ def _row_at(refs: References, key: object, location: object) -> int | None:
     return None
 
 
-def _fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I64) -> None:
+def _fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, at: I64) -> None:
     kinds = set(np.unique(refs.kind).tolist())
     if NATIVE in kinds:
         rows = None if kinds == {NATIVE} else np.flatnonzero(refs.kind == NATIVE)
@@ -260,20 +260,20 @@ def _fetch_into(state: WorkingState, refs: References, memory: memoryview, at: I
             memory[int(at[row]) : int(at[row]) + len(chunk)] = chunk
 
 
-def require_last_byte(state: WorkingState, refs: References, row: int) -> None:
+def require_last_byte(state: WorkingState, refs: ChunkReferences, row: int) -> None:
     """Read the last byte of a chunk alone."""
     one = refs.take(slice(row, row + 1))
     last = one.part(np.zeros(1, np.intp), one.length - 1, np.ones(1, np.int64))
     fetch_into(state, last, memoryview(bytearray(1)), np.zeros(1, np.int64))
 
 
-def _virtual(refs: References, row: int) -> VirtualRef:
+def _virtual(refs: ChunkReferences, row: int) -> VirtualRef:
     ref = refs.tables[refs.table[row]].ref(int(refs.row[row]))
     assert isinstance(ref, VirtualRef)
     return replace(ref, offset=int(refs.offset[row]), length=int(refs.length[row]))
 
 
-def _pieces(refs: References, memory: memoryview, at: I64, rows: Rows | None) -> list[Piece]:
+def _pieces(refs: ChunkReferences, memory: memoryview, at: I64, rows: Rows | None) -> list[Piece]:
     """What to read of which objects, with neighbours joined."""
     ids, offset, length = refs.chunk_id, refs.offset, refs.length
     if rows is not None:

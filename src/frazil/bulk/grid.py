@@ -76,7 +76,7 @@ Grid: TypeAlias = tuple[GridAxis, ...]
 
 
 def chunk_in_grid(text: str, separator: str, counts: Sequence[int]) -> tuple[int, ...] | None:
-    """The coordinates in a chunk's key; None for what is no chunk of a grid of so many chunks."""
+    """The coordinates in a chunk's key; None for a chunk outside of a grid of so many chunks."""
     parts = text.split(separator) if counts else []
     if len(parts) != len(counts) or not all(part.isdecimal() for part in parts):
         return None
@@ -144,7 +144,7 @@ UNKNOWN: Final = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class ArrayLayout:
     """The grid and the codecs of an array."""
 
     shape: Shape
@@ -168,7 +168,7 @@ class Layout:
 
 
 @lru_cache(maxsize=256)
-def layout_of(document: bytes) -> Layout | None:
+def layout_of(document: bytes) -> ArrayLayout | None:
     """Read a `zarr.json`; None when it has something that only zarr may know."""
     node = read_array_document(document)
     if node.get("storage_transformers"):
@@ -183,7 +183,7 @@ def layout_of(document: bytes) -> Layout | None:
     attributes = node.get("attributes") or {}
     if not isinstance(attributes, Mapping):
         raise damaged_document("attributes must be a JSON object", None)
-    return Layout(
+    return ArrayLayout(
         shape=tuple(node["shape"]),
         grid=parse_grid(node),
         chain=chain,
@@ -192,7 +192,7 @@ def layout_of(document: bytes) -> Layout | None:
     )
 
 
-def array_layout(node: ArrayNode) -> Layout | None:
+def array_layout(node: ArrayNode) -> ArrayLayout | None:
     """The layout of an array; None when its `zarr.json` has something that only zarr may know."""
     try:
         return layout_of(node.user_data)

@@ -27,7 +27,7 @@ from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeR
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
-from frazil.storage.base import Bytes, ahead, begin
+from frazil.storage.base import Bytes, ahead, start_in_pool
 from frazil.transaction.working import WorkingState
 
 LARGE_FILE: Final = 256 << 10
@@ -157,7 +157,7 @@ class PackWriter:
             if size <= self._inline_limit:
                 self._kind[row] = ChunkType.inline
                 self._offset[row], self._length[row] = len(self._inline), size
-                self._inline += joined(data)
+                self._inline += joined_bytes(data)
             elif size < self._own_from:
                 if self._open_bytes + size > self._max_pack:
                     self._close_pack()
@@ -177,7 +177,7 @@ class PackWriter:
         if len(keys) == 1:
             self._storage.put_parts(keys[0], _parts(data[0]), CHUNK)
         else:
-            self._storage.put_many(zip(keys, map(joined, data), strict=True), CHUNK)
+            self._storage.put_many(zip(keys, map(joined_bytes, data), strict=True), CHUNK)
         self._record(rows, ids, 0, list(map(len, data)))
 
     def table(self, coords: npt.NDArray[np.uint32]) -> ChunkTable:
@@ -221,7 +221,7 @@ class PackWriter:
         if self._storage.answers_inline:
             send()
         else:
-            self._sending.append(begin(send))
+            self._sending.append(start_in_pool(send))
             if len(self._sending) > SENDING:
                 self._sending.popleft().result()
         rows = [row for row, _ in self._open]
@@ -247,7 +247,7 @@ def _parts(data: Bytes | Scattered) -> Sequence[Bytes]:
     return data.parts if isinstance(data, Scattered) else (data,)
 
 
-def joined(data: Bytes | Scattered) -> Bytes:
+def joined_bytes(data: Bytes | Scattered) -> Bytes:
     """The bytes of a chunk in one piece."""
     return b"".join(data.parts) if isinstance(data, Scattered) else data
 

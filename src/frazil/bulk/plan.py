@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.grid import I64, Grid
-from frazil.bulk.selection import Cut, Part, cut_item, expanded, in_bounds
+from frazil.bulk.selection import AxisSelection, Part, cut_item, expanded, in_bounds
 from frazil.errors import SelectionError
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
-class Plan(ABC):
+class ChunkPlan(ABC):
     """Chunks of one array, numbered from 0: what is taken of each, and where it goes."""
 
     count: int
@@ -87,10 +87,10 @@ class Plan(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class BoxPlan(Plan):
+class BoxPlan(ChunkPlan):
     """A selection that is a product over the axes: basic, strided, orthogonal, by blocks."""
 
-    cuts: tuple[Cut, ...]
+    cuts: tuple[AxisSelection, ...]
 
     def __post_init__(self) -> None:
         counts = tuple(len(cut.chunks) for cut in self.cuts)
@@ -191,7 +191,7 @@ def _numbers(part: Part) -> I64:
 
 
 @dataclass(frozen=True, eq=False)
-class PointPlan(Plan):
+class PointPlan(ChunkPlan):
     """Single elements in any order; the result has one axis."""
 
     chunk_coords: I64
@@ -223,7 +223,7 @@ class PointPlan(Plan):
 
 
 @dataclass(frozen=True, eq=False)
-class ListPlan(Plan):
+class ListPlan(ChunkPlan):
     """Selections that somebody else has made, one for each chunk."""
 
     chunk_coords: I64

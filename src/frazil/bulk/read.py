@@ -13,14 +13,15 @@ import numpy.typing as npt
 
 from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.engine import Progress, Source, execute
+from frazil.bulk.engine import ArraySource, execute
 from frazil.bulk.fetch import find_chunks
-from frazil.bulk.grid import I64, Grid, Layout, array_layout, regular_grid
-from frazil.bulk.plan import BoxPlan, ListPlan, Plan, box_plan, point_plan
+from frazil.bulk.grid import I64, ArrayLayout, Grid, array_layout, regular_grid
+from frazil.bulk.plan import BoxPlan, ChunkPlan, ListPlan, box_plan, point_plan
 from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Tell
 from frazil.storage.base import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.keys import clean_path
@@ -35,7 +36,7 @@ SMALL_RESULT: Final = 4 << 20
 """Regions below this size are read side by side, larger ones one after the other."""
 
 
-class Owner(Protocol):
+class SessionOrStore(Protocol):
     """A session, or a Zarr store of one."""
 
     @property
@@ -44,18 +45,18 @@ class Owner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opened:
+class OpenedArray:
     """An array ready to be read, at one moment of a session."""
 
     state: WorkingState
     node: ArrayNode
-    layout: Layout | None
+    layout: ArrayLayout | None
     """None: only zarr can read it"""
     changes: ChangeSet
     """as they were before `node` was looked up"""
 
 
-def open_array(owner: Owner, path: str) -> Opened:
+def open_array(owner: SessionOrStore, path: str) -> OpenedArray:
     """Look up an array.
 
     Raises:
@@ -63,19 +64,19 @@ def open_array(owner: Owner, path: str) -> Opened:
         InvalidInputError: it is a group.
     """
     state = owner.state
-    changes = state.changes  # before the tree, as whoever reads during a commit must
+    changes = state.changes  # before the tree: the order that reads during a commit need
     node = state.array(clean_path(path))
-    return Opened(state, node, array_layout(node), changes)
+    return OpenedArray(state, node, array_layout(node), changes)
 
 
 def read_region(
-    owner: Owner,
+    owner: SessionOrStore,
     path: str,
     selection: Any = ...,  # noqa: ANN401 - what numpy takes
     *,
     out: Array | None = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Array:
     """Read a region of an array, by a selection as zarr arrays take it in brackets.
 
@@ -97,11 +98,11 @@ def read_region(
 
 
 def read_regions(
-    owner: Owner,
+    owner: SessionOrStore,
     selections: Mapping[str, Any],
     *,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> dict[str, Array]:
     """Read regions of many arrays at once; see `read_region`.
 
@@ -125,13 +126,13 @@ def read_regions(
 
 
 def read_selection(
-    opened: Opened,
+    opened: OpenedArray,
     selection: Any,  # noqa: ANN401 - what numpy takes
     *,
     by: str = "brackets",
     out: Array | None = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Array:
     """Read a region of an opened array; `by` is brackets, oindex, vindex or blocks.
 
@@ -159,7 +160,7 @@ def read_selection(
     return result
 
 
-def plan_of(grid: Grid, selection: object, by: str) -> tuple[Plan, Shape, Shape]:
+def plan_of(grid: Grid, selection: object, by: str) -> tuple[ChunkPlan, Shape, Shape]:
     """The plan of a selection, the shape of what it selects, and that with all axes of the plan.
 
     Raises:
@@ -177,8 +178,8 @@ def plan_of(grid: Grid, selection: object, by: str) -> tuple[Plan, Shape, Shape]
 
 
 def _source(
-    opened: Opened, layout: Layout, plan: Plan, outer: BoxPlan | None
-) -> tuple[Source, Plan]:
+    opened: OpenedArray, layout: ArrayLayout, plan: ChunkPlan, outer: BoxPlan | None
+) -> tuple[ArraySource, ChunkPlan]:
     """Where the chunks of a plan come from; shards that are wanted whole are read whole."""
     state, node, chain = opened.state, opened.node, layout.chain
     shards = chain.shards
@@ -188,9 +189,9 @@ def _source(
     if shards is None:
         find = partial(find_chunks, state, node, changes=opened.changes)
         find_one = partial(state.chunk_ref, node, changes_then=opened.changes)
-        return Source(state, node, chain, find, find_one), plan
+        return ArraySource(state, node, chain, find, find_one), plan
     finder = ShardFinder(state, node, shards, layout.grid, opened.changes)
-    return Source(state, node, shards.inner, finder), plan
+    return ArraySource(state, node, shards.inner, finder), plan
 
 
 def _result(out: Array | None, shape: Shape, dtype: np.dtype[Any]) -> Array:
@@ -322,11 +323,13 @@ def read_chunks(
     plan = ListPlan(columns, shape, in_chunk, in_out, whole, drop_axes)
     find = partial(find_chunks, state, node, changes=changes)
     if chain.shards is None:
-        return execute(Source(state, node, chain, find), plan, out)
-    return _read_shards(Source(state, node, chain, find), plan, out, changes)
+        return execute(ArraySource(state, node, chain, find), plan, out)
+    return _read_shards(ArraySource(state, node, chain, find), plan, out, changes)
 
 
-def _read_shards(source: Source, plan: ListPlan, out: Array, changes: ChangeSet | None) -> Bools:
+def _read_shards(
+    source: ArraySource, plan: ListPlan, out: Array, changes: ChangeSet | None
+) -> Bools:
     """Whole shards as chunks; of others the inner chunks that are wanted."""
     shards = source.chain.shards
     assert shards is not None
@@ -347,7 +350,7 @@ def _read_shards(source: Source, plan: ListPlan, out: Array, changes: ChangeSet 
         )
         inner = box_plan(regular_grid(shape, shards.inner_shape), plan.in_chunk[row])
         taken = np.empty(inner.full_shape, source.chain.dtype)
-        inside = Source(source.state, source.node, shards.inner, finder)
+        inside = ArraySource(source.state, source.node, shards.inner, finder)
         execute(inside, inner, taken)
         out[plan.in_result[row]] = plan.squeezed(taken.reshape(inner.result_shape))
         return finder.has_any

@@ -1,7 +1,7 @@
 """Selections, cut along the chunks of each axis.
 
-A `Cut` has one entry for each chunk that a selection touches along one axis: how many entries a
-region needs is the sum over its axes, not the product.
+An `AxisSelection` has one entry for each chunk that a selection touches along one axis. The
+number of entries of a region is the sum over its axes, not the product.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Slices(Sequence[slice]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class AxisSelection:
     """What a selection along one axis takes of which chunks."""
 
     chunks: I64
@@ -73,7 +73,7 @@ class Cut:
     """whether parts may be arrays of numbers"""
 
 
-def cut_slice(axis: GridAxis, chosen: slice) -> Cut:
+def cut_slice(axis: GridAxis, chosen: slice) -> AxisSelection:
     """Cut a slice."""
     start, stop, step = chosen.indices(axis.length)
     if step < 1:
@@ -81,7 +81,7 @@ def cut_slice(axis: GridAxis, chosen: slice) -> Cut:
     items = max(0, -(-(stop - start) // step))
     if not items:
         none = np.zeros(0, np.int64)
-        return Cut(none, none, (), (), none.astype(bool), none.astype(bool), 0)
+        return AxisSelection(none, none, (), (), none.astype(bool), none.astype(bool), 0)
     last = start + (items - 1) * step
     if axis.is_regular:
         size = axis.sizes[0]
@@ -93,12 +93,12 @@ def cut_slice(axis: GridAxis, chosen: slice) -> Cut:
 
 
 @lru_cache(4096)
-def _cut_few(axis: GridAxis, start: int, items: int, step: int) -> Cut:
+def _cut_few(axis: GridAxis, start: int, items: int, step: int) -> AxisSelection:
     """The same for few chunks: who reads block by block comes by here again for each row."""
     return _cut_many(axis, start, items, step)
 
 
-def _cut_many(axis: GridAxis, start: int, items: int, step: int) -> Cut:
+def _cut_many(axis: GridAxis, start: int, items: int, step: int) -> AxisSelection:
     last = start + (items - 1) * step
     ends = axis.chunk_of(np.array([start, last]))
     if items <= ends[1] - ends[0]:
@@ -117,7 +117,7 @@ def _cut_many(axis: GridAxis, start: int, items: int, step: int) -> Cut:
     low = start + first * step - begin
     high = start + (after - 1) * step + 1 - begin
     straight = (low == 0) & (step == 1)
-    return Cut(
+    return AxisSelection(
         chunks,
         sizes,
         Slices(low, high, step),
@@ -128,13 +128,13 @@ def _cut_many(axis: GridAxis, start: int, items: int, step: int) -> Cut:
     )
 
 
-def _one_chunk(axis: GridAxis, chosen: slice, items: int) -> Cut:
+def _one_chunk(axis: GridAxis, chosen: slice, items: int) -> AxisSelection:
     """Cut a slice of a single chunk; plain numbers are quicker than arrays of one."""
     size = axis.sizes[0]
     chunk, low = divmod(chosen.start, size)
     high = low + chosen.stop - chosen.start
     straight = low == 0 and items == high
-    return Cut(
+    return AxisSelection(
         np.array([chunk]),
         np.array([size]),
         (slice(low, high, chosen.step),),
@@ -145,7 +145,7 @@ def _one_chunk(axis: GridAxis, chosen: slice, items: int) -> Cut:
     )
 
 
-def cut_integer(axis: GridAxis, chosen: int) -> Cut:
+def cut_integer(axis: GridAxis, chosen: int) -> AxisSelection:
     """Cut a single index, whose axis the result will lack."""
     index = chosen + axis.length if chosen < 0 else chosen
     if not 0 <= index < axis.length:
@@ -153,7 +153,7 @@ def cut_integer(axis: GridAxis, chosen: int) -> Cut:
     return replace(cut_slice(axis, slice(index, index + 1)), is_dropped=True)
 
 
-def cut_array(axis: GridAxis, chosen: npt.NDArray[Any]) -> Cut:
+def cut_array(axis: GridAxis, chosen: npt.NDArray[Any]) -> AxisSelection:
     """Cut an array of indices in any order, or a mask.
 
     Raises:
@@ -171,7 +171,7 @@ def cut_array(axis: GridAxis, chosen: npt.NDArray[Any]) -> Cut:
     begin, sizes = axis.start_of(chunks), axis.size_of(chunks)
     spans = [slice(a, b) for a, b in pairwise(bounds)]
     no = np.zeros(len(chunks), bool)
-    return Cut(
+    return AxisSelection(
         chunks,
         sizes,
         [indices[span] - first for span, first in zip(spans, begin.tolist(), strict=True)],
@@ -235,7 +235,7 @@ def is_array(item: object) -> bool:
     )
 
 
-def cut_item(axis: GridAxis, item: object) -> Cut:
+def cut_item(axis: GridAxis, item: object) -> AxisSelection:
     """What an item of a basic or orthogonal selection takes along its axis."""
     if isinstance(item, slice):
         return cut_slice(axis, item)

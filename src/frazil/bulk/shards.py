@@ -10,7 +10,7 @@ import numpy.typing as npt
 from frazil.bulk.chain import MISSING as NOT_HELD
 from frazil.bulk.chain import Sharding
 from frazil.bulk.codecs import Shape
-from frazil.bulk.fetch import MISSING, References, check_length, fetch_into, find_chunks
+from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into, find_chunks
 from frazil.bulk.grid import I64, Grid
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
@@ -38,7 +38,7 @@ class ShardFinder:
     _known: dict[Shape, npt.NDArray[np.uint64]] = field(default_factory=dict)
     _cached: int = 0
 
-    def __call__(self, coords: I64) -> References:
+    def __call__(self, coords: I64) -> ChunkReferences:
         """Look up inner chunks by their coordinates in the whole array."""
         inner = np.array(self.shards.inner_shape, np.int64)
         first = coords * inner
@@ -55,7 +55,7 @@ class ShardFinder:
         distinct, inverse = np.unique(shard, axis=0, return_inverse=True)
         return self._inner(distinct, inverse.reshape(-1), number)
 
-    def _inner(self, shards: I64, inverse: npt.NDArray[np.intp], number: I64) -> References:
+    def _inner(self, shards: I64, inverse: npt.NDArray[np.intp], number: I64) -> ChunkReferences:
         wanted = shards if self.origin is None else shards + self.origin
         refs = find_chunks(self.state, self.node, wanted, self.changes)
         self.has_any |= bool((refs.kind != MISSING).any())
@@ -80,7 +80,7 @@ class ShardFinder:
         found.length[~held] = 0
         return found
 
-    def _indices(self, shards: I64, refs: References) -> list[npt.NDArray[np.uint64] | None]:
+    def _indices(self, shards: I64, refs: ChunkReferences) -> list[npt.NDArray[np.uint64] | None]:
         """The index of each shard that exists."""
         keys = [tuple(row) for row in shards.tolist()]
         shapes = [
@@ -102,7 +102,7 @@ class ShardFinder:
         return found
 
     def _load(
-        self, wanted: list[int], keys: list[Shape], shapes: list[Shape], refs: References
+        self, wanted: list[int], keys: list[Shape], shapes: list[Shape], refs: ChunkReferences
     ) -> None:
         lengths = refs.length.tolist()
         spans = []

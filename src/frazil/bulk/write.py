@@ -16,8 +16,8 @@ import numpy.typing as npt
 from frazil import config
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Composer
-from frazil.bulk.compose import Target as Target
-from frazil.bulk.engine import Pace, Progress, pace_for, spans
+from frazil.bulk.compose import WriteTarget as WriteTarget
+from frazil.bulk.engine import BatchLimits, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
@@ -25,14 +25,22 @@ from frazil.bulk.pack import (
     Encoded,
     PackWriter,
     chosen_packing,
-    joined,
+    joined_bytes,
     packs_by_default,
     store_one,
 )
-from frazil.bulk.plan import Plan
-from frazil.bulk.read import Owner, open_array, plan_of, read_selection, split_fields, zarr_array
+from frazil.bulk.plan import ChunkPlan
+from frazil.bulk.read import (
+    SessionOrStore,
+    open_array,
+    plan_of,
+    read_selection,
+    split_fields,
+    zarr_array,
+)
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Progress, Tell
 from frazil.storage.base import ahead, shared
 from frazil.transaction.keyspace import is_equal
 from frazil.transaction.working import WorkingState
@@ -42,7 +50,7 @@ LEAST_BYTES: Final = 1 << 10
 
 
 def write_region(
-    owner: Owner,
+    owner: SessionOrStore,
     path: str,
     selection: Any,  # noqa: ANN401 - what numpy takes
     values: npt.ArrayLike,
@@ -50,7 +58,7 @@ def write_region(
     by: str = "brackets",
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     write_empty_chunks: bool | None = None,
     skip_identical: bool | None = None,
 ) -> None:
@@ -89,7 +97,7 @@ def write_region(
 
         write_empty_chunks = bool(zarr.config.get("array.write_empty_chunks", False))
     write_chunks(
-        Target(opened.state, opened.node, layout.chain, write_empty_chunks),
+        WriteTarget(opened.state, opened.node, layout.chain, write_empty_chunks),
         plan,
         _fitted(np.asarray(values), shape).reshape(full),
         packing=packing,
@@ -109,13 +117,13 @@ def _fitted(values: Array, shape: Shape) -> Array:
 
 
 def write_chunks(
-    target: Target,
-    plan: Plan,
+    target: WriteTarget,
+    plan: ChunkPlan,
     value: Array,
     *,
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     skip_identical: bool | None = None,
 ) -> None:
     """Write a value, or parts of it, into chunks of an array.
@@ -132,7 +140,7 @@ def write_chunks(
     if not count or (count == 1 and state.watcher is None):
         size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:
-            progress(count, count, size)
+            progress(Progress(node.path, count, count, count, size))
         return
     state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
@@ -156,7 +164,7 @@ def write_chunks(
                 writer.add(small)
                 done, total = done + rows, total + size
                 if progress is not None:
-                    progress(done, count, total)
+                    progress(Progress(node.path, done, count, done, total))
         table = writer.table(coords)
     if watch is not None:
         watch.stored(table)
@@ -172,7 +180,7 @@ def write_chunks(
             state.delete_chunks(node, absent)
 
 
-def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
+def _pace(target: WriteTarget, plan: ChunkPlan, max_in_flight: int | None) -> BatchLimits:
     """Batches that keep threads and storage busy, within the limit on memory."""
     storage, chain = target.state.context.storage, target.chain
     size = max(LEAST_BYTES, prod(plan.largest) * chain.dtype.itemsize)
@@ -181,17 +189,22 @@ def _pace(target: Target, plan: Plan, max_in_flight: int | None) -> Pace:
         return pace
     rows = pace.in_runs(plan.run_length).rows
     if plan.count <= rows:
-        return Pace(rows, 1)
+        return BatchLimits(rows, 1)
     if size < LARGE_FILE:
         # Where there is nothing to do but to copy, threads cost more than they bring.
-        return Pace(rows, 1 if chain.is_raw else pace.width)
+        return BatchLimits(rows, 1 if chain.is_raw else pace.width)
     # The kernel copies for several at a time; compressors get in the way of each other's caches.
     workers = config.current().workers
-    return Pace(rows, min(pace.width, workers) if chain.bytes else pace.width)
+    return BatchLimits(rows, min(pace.width, workers) if chain.bytes else pace.width)
 
 
 def _write_one(
-    target: Target, plan: Plan, coords: npt.NDArray[np.uint32], value: Array, *, skips: bool
+    target: WriteTarget,
+    plan: ChunkPlan,
+    coords: npt.NDArray[np.uint32],
+    value: Array,
+    *,
+    skips: bool,
 ) -> int:
     """Write a single chunk, which is quicker without columns; tell its size."""
     state, node = target.state, target.node
@@ -241,7 +254,7 @@ class _Unchanged:
         sized = zip(places.tolist(), chosen.length.tolist(), ends.tolist(), strict=True)
         for place, size, end in sized:
             row, data = encoded[place]
-            if is_equal(memory[end - size : end], joined(data)):
+            if is_equal(memory[end - size : end], joined_bytes(data)):
                 kept.add(place)
                 self._is_kept[row] = True
         return [chunk for place, chunk in enumerate(encoded) if place not in kept]

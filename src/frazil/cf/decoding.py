@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from frazil.cf.times import (
     TimeUnits,
-    as_text,
     is_time,
     microseconds,
     parse_time_units,
-    require_labels,
+    require_dates,
+    times_as_text,
 )
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.texts import FLOAT_WORDS
@@ -72,15 +72,18 @@ def decode_double(text: str) -> float:
     return found
 
 
-def plain_fill_attribute(fill: object, dtype: np.dtype[Any]) -> bool | int | str | None:
-    """A `_FillValue` of numbers as attributes hold it; None for other types."""
+def fill_attribute(fill: object, dtype: np.dtype[Any]) -> bool | int | str | list[str] | None:
+    """A `_FillValue` as attributes hold it, spelled as xarray does; None for types without one."""
+    value = np.asarray(fill).astype(dtype).item()
     match dtype.kind:
-        case "b":
-            return bool(fill)
-        case "i" | "u":
-            return int(fill)  # type: ignore[call-overload,no-any-return]  # a number of numpy
+        case "b" | "i" | "u" | "U":
+            return value  # type: ignore[no-any-return]  # of that kind
         case "f":
-            return encode_double(float(fill))  # type: ignore[arg-type]  # a number of numpy
+            return encode_double(value)
+        case "c":
+            return [encode_double(value.real), encode_double(value.imag)]
+        case "S":
+            return base64.standard_b64encode(value).decode()
         case _:
             return None
 
@@ -177,19 +180,21 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decoded:
+class DecodedValues:
     """Values with the places where there is none; `missing` is None when every place has one."""
 
     values: Values
     missing: Mask | None = None
 
-    def take(self, chosen: Any) -> Decoded:  # noqa: ANN401  (any index of numpy)
+    def take(self, chosen: Any) -> DecodedValues:  # noqa: ANN401  (any index of numpy)
         """The values at some places."""
-        return Decoded(self.values[chosen], None if self.missing is None else self.missing[chosen])
+        return DecodedValues(
+            self.values[chosen], None if self.missing is None else self.missing[chosen]
+        )
 
-    def reshape(self, *shape: int) -> Decoded:
+    def reshape(self, *shape: int) -> DecodedValues:
         """The same values in another shape."""
-        return Decoded(
+        return DecodedValues(
             self.values.reshape(shape),
             None if self.missing is None else self.missing.reshape(shape),
         )
@@ -212,18 +217,20 @@ class Decoder:
     letters: int = 0
     """how many of the last axis make up a text"""
 
-    def decode(self, stored: Values) -> Decoded:
+    def decode(self, stored: Values) -> DecodedValues:
         """Decode values as they were stored."""
         values = stored
         if self.letters:
             joined = np.ascontiguousarray(values).view(f"S{self.letters}")
             values = joined.reshape(values.shape[:-1])
         if self.source.kind == "U":
-            return Decoded(values.astype(TEXT))
+            return DecodedValues(values.astype(TEXT))
         if self.source.kind == "S" and self.result == TEXT:
-            return Decoded(self._decode_bytes(values))
+            return DecodedValues(self._decode_bytes(values))
         if self.source.kind in "Mm":
-            return Decoded(values.astype(self.result), np.isnat(values) if values.size else None)
+            return DecodedValues(
+                values.astype(self.result), np.isnat(values) if values.size else None
+            )
         if not values.dtype.isnative:
             values = values.astype(values.dtype.newbyteorder("="))
         if self.view is not None:
@@ -239,7 +246,7 @@ class Decoder:
                 values += self.offset
         elif values.dtype != self.result:
             values = values.astype(self.result)
-        return Decoded(values, missing)
+        return DecodedValues(values, missing)
 
     def _missing(self, values: Values) -> Mask | None:
         missing = np.isnan(values) if self.nan_is_missing else None
@@ -248,19 +255,19 @@ class Decoder:
             missing = found if missing is None else missing | found
         return missing if missing is not None and missing.any() else None
 
-    def _decode_time(self, values: Values, missing: Mask | None, units: TimeUnits) -> Decoded:
+    def _decode_time(self, values: Values, missing: Mask | None, units: TimeUnits) -> DecodedValues:
         if values.dtype.kind == "f":
             absent = ~np.isfinite(values)
             missing = absent if missing is None else missing | absent
         flat = values.ravel()
         if missing is not None:
             flat = np.where(missing.ravel(), values.dtype.type(0), flat)
-        with naming("variable", self.name):
+        with error_prefix("variable", self.name):
             us = microseconds(flat, units)
             if self.time_as_text:
-                return Decoded(as_text(us, units).reshape(values.shape), missing)
-            require_labels(us if missing is None else us[~missing.ravel()], units)
-        return Decoded(us.view(TIME).reshape(values.shape), missing)
+                return DecodedValues(times_as_text(us, units).reshape(values.shape), missing)
+            require_dates(us if missing is None else us[~missing.ravel()], units)
+        return DecodedValues(us.view(TIME).reshape(values.shape), missing)
 
     def _decode_bytes(self, values: Values) -> Values:
         try:
@@ -272,7 +279,7 @@ class Decoder:
 
 
 @contextmanager
-def naming(what: str, name: str) -> Iterator[None]:
+def error_prefix(what: str, name: str) -> Iterator[None]:
     """Let errors begin with what they are about."""
     try:
         yield
@@ -288,7 +295,7 @@ def decoder_of(
     if not rules.cf or dtype.kind not in "iuf":
         result = TEXT if rules.cf and dtype.kind == "S" else plain
         return Decoder(name, dtype, result, letters=letters)
-    with naming("variable", name):
+    with error_prefix("variable", name):
         return _number_decoder(name, dtype, attrs, rules)
 
 

@@ -267,7 +267,7 @@ def microseconds(values: Numbers, units: TimeUnits) -> Microseconds:
     return steps + start
 
 
-def require_labels(us: Microseconds, units: TimeUnits) -> None:
+def require_dates(us: Microseconds, units: TimeUnits) -> None:
     """Refuse times whose date in the calendar is not the one that a timestamp would show."""
     if units.calendar == STANDARD and len(us) and int(us.min()) < GREGORIAN_START * US_PER_DAY:
         raise unsuitable(
@@ -277,7 +277,7 @@ def require_labels(us: Microseconds, units: TimeUnits) -> None:
         )
 
 
-def as_text(us: Microseconds, units: TimeUnits) -> Numbers:
+def times_as_text(us: Microseconds, units: TimeUnits) -> Numbers:
     """Times as texts like `2000-02-30 12:00:00`, which sort as the times do."""
     days, rest = np.divmod(us, US_PER_DAY)
     year, month, day = civil(units.calendar, days)
@@ -297,7 +297,7 @@ def shown_time(value: Any, units: TimeUnits | None) -> str:  # noqa: ANN401  (a 
     if units is None:
         return str(value)
     try:
-        when = as_text(microseconds(np.atleast_1d(np.asarray(value)), units), units)
+        when = times_as_text(microseconds(np.atleast_1d(np.asarray(value)), units), units)
     except InvalidInputError:
         return f"{value} {units.text}"
     return str(when[0]).removesuffix(" 00:00:00")

@@ -10,8 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -159,18 +158,6 @@ def tell_dry_run(screen: Screen, *, applied: bool) -> None:
         screen.note("Nothing was changed; --apply does it.")
 
 
-@contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal's stderr that something goes on; call the result to say what."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"{what} …") as status:
-        yield lambda text: status.update(styled(f"{what}: {text}", ""))
-
-
 MEANING: Final = {
     Exit.OK: "done",
     Exit.FAILURE: "failure: the store cannot be reached, a file is damaged",
@@ -222,8 +209,8 @@ def tell(error: FrazilError, *, as_json: bool) -> Exit:
     code = exit_code(error)
     message = IN_PYTHON.sub("with --authorize", str(error))
     if as_json:
-        told = {"error": {"kind": str(error.kind), "message": message, "exit_code": int(code)}}
-        print(json.dumps(told), file=sys.stderr)
+        payload = {"error": {"kind": str(error.kind), "message": message, "exit_code": int(code)}}
+        print(json.dumps(payload), file=sys.stderr)
         return code
     print(f"frazil: {safe(message)}", file=sys.stderr)
     if code == Exit.FAILURE:

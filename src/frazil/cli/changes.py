@@ -44,5 +44,5 @@ def draw_diff(screen: Screen, changes: Diff) -> None:
     for path, chunks in changes.updated_chunks.items():
         first = " ".join(str(index).replace(" ", "") for index in chunks[:SHOWN_CHUNKS])
         more = " …" if len(chunks) > SHOWN_CHUNKS else ""
-        told = f"  {counted(len(chunks), 'chunk')}: {first}{more}"
-        screen.line(styled(f"~ {path}", "yellow"), styled(told, "dim"))
+        detail = f"  {counted(len(chunks), 'chunk')}: {first}{more}"
+        screen.line(styled(f"~ {path}", "yellow"), styled(detail, "dim"))

@@ -75,7 +75,8 @@ def _run(work: Work, arguments: dict[str, Any], *, as_json: bool, debug: bool) -
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not complain when it exits.
+        # The reader of our output (a pager, `head`) has closed it; Python must not complain at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     return answer.code

@@ -12,6 +12,7 @@ from frazil.cli.commands import Work, add_command
 from frazil.cli.places import open_place, storage_at
 from frazil.cli.running import Engine, Group, Master, job_answer, running
 from frazil.ids import SnapshotId
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.session import Session
@@ -103,7 +104,7 @@ def import_zarr(
 ) -> Answer:
     """Copy a plain Zarr store, version 3 or 2, into a repository, in one commit, not decoded."""
     from frazil.spark.engine import runner_for
-    from frazil.storage.constructors import storage_from_url
+    from frazil.storage.by_url import storage_from_url
     from frazil.transfer.zarr_import import import_zarr as run
     from frazil.urls import branch_in, parse_url
 
@@ -126,4 +127,4 @@ def _session(url: str, authorize: list[str] | None = None) -> Session:
     from frazil.session import Session
 
     place = open_place(url, authorize)
-    return Session(place.repository.context, SnapshotId.parse(place.snapshot_id()))
+    return Session(context_of(place.repository), SnapshotId.parse(place.snapshot_id()))

@@ -159,8 +159,8 @@ def _credentials() -> Iterator[Check]:
         if file is not None and Path(file).expanduser().is_file():
             seen.append(file)
         name = f"credentials for {store}"
-        told = f"seen: {', '.join(seen)}" if seen else "none seen"
-        yield Check(name, Verdict.OK if seen else Verdict.ABSENT, told)
+        detail = f"seen: {', '.join(seen)}" if seen else "none seen"
+        yield Check(name, Verdict.OK if seen else Verdict.ABSENT, detail)
 
 
 # --- a storage ---
@@ -168,13 +168,13 @@ def _credentials() -> Iterator[Check]:
 
 def _storage(url: str, *, write: bool) -> Iterator[Check]:
     """What a storage can do; the first failure ends it, for the rest would fail alike."""
-    from frazil.opening import detect
-    from frazil.storage.constructors import storage_from_url
+    from frazil.opening import detect_generation
+    from frazil.storage.by_url import storage_from_url
     from frazil.urls import parse_url
 
     try:
         storage = storage_from_url(parse_url(url).url)
-        found = detect(storage)
+        found = detect_generation(storage)
         yield Check("storage", Verdict.OK, f"{storage.url} answers")
         if found is None:
             yield Check("repository", Verdict.ABSENT, "none here")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run
-from frazil.cli.text import counted, exact, moment, size
+from frazil.cli.text import counted, exact, second_text, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import InvalidInputError, SessionStateError
 
@@ -28,7 +28,7 @@ KINDS: Final = ("snapshots", "transaction_logs", "manifests", "chunks")
 
 
 def _careful(given: Given) -> None:
-    """Refuse what cannot be meant, and to delete what somebody may be about to commit."""
+    """Refuse impossible arguments, and to delete what an open session may still commit."""
     from frazil.commit.base import MINIMUM_AGE
 
     plan = given["plan"]
@@ -70,7 +70,7 @@ def gc_data(summary: GCSummary) -> Described:
 def _show_gc(screen: Screen, report: CollectionReport, *, applied: bool) -> None:
     summary, cutoff, batch = report.summary, report.older_than, report.trash
     verb = "Would delete" if not applied else "Deleted" if batch is None else "Put aside"
-    screen.line(f"{verb} {size(summary.bytes_deleted)} written before {moment(cutoff)}")
+    screen.line(f"{verb} {size(summary.bytes_deleted)} written before {second_text(cutoff)}")
     data = gc_data(summary)
     screen.fields((kind.replace("_", " "), f"{data[kind]:,}") for kind in KINDS)
     if batch is not None:
@@ -102,7 +102,7 @@ def _listed(found: list[TrashBatch], _: Given) -> Answer:
 
     def show(screen: Screen) -> None:
         rows = [
-            [each.name, moment(each.moved_at), f"{each.objects:,}", size(each.size_bytes)]
+            [each.name, second_text(each.moved_at), f"{each.objects:,}", size(each.size_bytes)]
             for each in found
         ]
         screen.table(("batch", "put aside", "objects#", "size#"), rows)
@@ -127,7 +127,7 @@ def _moved(done: TrashBatch, given: Given) -> Answer:
             screen.line(f"{'Restored' if applied else 'Would restore'} {what}")
             return
         verb = "Deleted" if applied else "Would delete"
-        screen.line(f"{verb} {what} put aside before {moment(cutoff)}")
+        screen.line(f"{verb} {what} put aside before {second_text(cutoff)}")
         tell_dry_run(screen, applied=applied)
 
     return Answer(data, show)
@@ -186,8 +186,8 @@ def _show_purge(screen: Screen, report: PurgeReport) -> None:
     checked = report.verification
     if checked is not None:
         if checked.is_clean:
-            told = f"Nothing is left in {counted(checked.snapshots, 'snapshot')}."
-            screen.line(styled(told, "green"))
+            detail = f"Nothing is left in {counted(checked.snapshots, 'snapshot')}."
+            screen.line(styled(detail, "green"))
         for each in checked.leftovers:
             screen.line(styled(each, "red"))
         if checked.unnamed_objects:

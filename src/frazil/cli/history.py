@@ -17,9 +17,10 @@ from frazil.cli.answers import Answer, Screen, print_json, styled
 from frazil.cli.arguments import Authorize, Limit, Url, WholeUrl
 from frazil.cli.changes import diff_data, draw_diff
 from frazil.cli.commands import add_command
-from frazil.cli.places import Place, open_place, open_whole
-from frazil.cli.text import counted, exact, moment, one_line, short, size
+from frazil.cli.places import OpenedUrl, open_place, open_whole
+from frazil.cli.text import counted, exact, one_line, second_text, short, size
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.model.values import SnapshotInfo, Update
@@ -88,11 +89,11 @@ def _tell_cut(*, is_cut: bool) -> None:
 def _snapshots(
     found: Iterable[SnapshotInfo], names: dict[str, list[Described]], *, is_cut: bool
 ) -> Described:
-    shown = [{**described(info), "refs": names.get(info.id, [])} for info in found]
+    shown = [{**snapshot_data(info), "refs": names.get(info.id, [])} for info in found]
     return {"snapshots": shown, "truncated": is_cut}
 
 
-def described(info: SnapshotInfo) -> Described:
+def snapshot_data(info: SnapshotInfo) -> Described:
     """A snapshot as JSON shows it everywhere."""
     return {
         "id": info.id,
@@ -105,12 +106,12 @@ def described(info: SnapshotInfo) -> Described:
 
 def targets(repository: Repository, kind: Kind) -> dict[str, str]:
     """What branches, or tags, point to."""
-    refs = repository.context.refs
+    refs = context_of(repository).refs
     found = refs.branches() if kind == "branch" else refs.tags()
     return {name: str(target) for name, target in sorted(found.items())}
 
 
-def _names(place: Place) -> dict[str, list[Described]]:
+def _names(place: OpenedUrl) -> dict[str, list[Described]]:
     """Branches and tags by the snapshot they point to."""
     found: dict[str, list[Described]] = {}
     for kind in KINDS:
@@ -125,7 +126,7 @@ def _row(info: SnapshotInfo, names: dict[str, list[Described]]) -> list[Any]:
     message = Text(one_line(info.message))
     if refs := names.get(info.id):
         message = Text.assemble(_label(refs), " ", message)
-    return [styled(short(info.id), "yellow"), moment(info.written_at), message]
+    return [styled(short(info.id), "yellow"), second_text(info.written_at), message]
 
 
 def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported yet)
@@ -136,7 +137,7 @@ def _label(refs: list[Described]) -> Any:  # noqa: ANN401  (rich is not imported
     return Text.assemble("(", Text(", ").join(parts), ")")
 
 
-def _graph(place: Place, file: Path | None, *, mermaid: bool) -> Answer:
+def _graph(place: OpenedUrl, file: Path | None, *, mermaid: bool) -> Answer:
     chosen = place.snapshot_id() if place.ref is not None else None
     repository, names = place.repository, _names(place)
     starts = names if chosen is None else [chosen]
@@ -183,7 +184,7 @@ def show(url: Url) -> Answer:
     )
     refs = _names(place).get(snapshot_id, [])
     data = {
-        **described(info),
+        **snapshot_data(info),
         "refs": refs,
         "manifests": {
             "files": len(files),
@@ -199,7 +200,7 @@ def show(url: Url) -> Answer:
             [
                 ("snapshot", styled(info.id, "yellow")),
                 ("parent", info.parent_id or "none"),
-                ("written", moment(info.written_at)),
+                ("written", second_text(info.written_at)),
                 *([("refs", _label(refs))] if refs else []),
                 (
                     "manifests",
@@ -264,7 +265,7 @@ def diff(
     return Answer(data, draw)
 
 
-def _ends(place: Place, first: str | None, last: str | None) -> tuple[str, str]:
+def _ends(place: OpenedUrl, first: str | None, last: str | None) -> tuple[str, str]:
     if first is not None and last is not None:
         if place.ref is not None:
             raise InvalidInputError("three versions are too many: leave out that of the URL")
@@ -280,7 +281,7 @@ def _ends(place: Place, first: str | None, last: str | None) -> tuple[str, str]:
     return place.snapshot_id(), place.named(first)
 
 
-def _require_line(place: Place, begin: str, end: str) -> None:
+def _require_line(place: OpenedUrl, begin: str, end: str) -> None:
     """Refuse two versions of which the first is no ancestor of the second, and say what to do."""
     if begin == end:
         raise InvalidInputError(f"both are snapshot {begin}", kind=ErrorKind.INVALID_REF_TYPE)
@@ -311,7 +312,7 @@ def status(url: WholeUrl) -> Answer:
     """Tell what a repository is: version, availability, branches, tags, flags."""
 
     repository = open_whole(url)
-    generation = repository.context.generation
+    generation = context_of(repository).generation
     known = repository.get_status() if generation.repo_object else None
     branches, tags = (targets(repository, kind) for kind in KINDS)
     flags = repository.feature_flags() if generation.repo_object else []
@@ -321,7 +322,7 @@ def status(url: WholeUrl) -> Answer:
         "generation": generation.name,
         "availability": known.availability.name if known else "online",
         "availability_reason": known.limited_availability_reason if known else None,
-        "storage_is_writable": repository.context.storage.can_write,
+        "storage_is_writable": context_of(repository).storage.can_write,
         "branches": branches,
         "tags": tags,
         "metadata": repository.get_metadata() if generation.repo_object else {},
@@ -363,7 +364,11 @@ def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
 
     def draw(screen: Screen) -> None:
         rows = [
-            [moment(each.updated_at), styled(event_name(each), "bold"), _facts(update_data(each))]
+            [
+                second_text(each.updated_at),
+                styled(event_name(each), "bold"),
+                _facts(update_data(each)),
+            ]
             for each in shown
         ]
         screen.table(("when", "what", "details"), rows)

@@ -143,10 +143,10 @@ def stat(
 
 
 def _details(state: WorkingState, node: Node) -> Described:
-    from frazil.cli.values import codec_names, document, summary, usage
+    from frazil.cli.values import codec_names, summary, usage, zarr_json
     from frazil.model.nodes import ArrayNode
 
-    meta = document(node)
+    meta = zarr_json(node)
     about: Described = {"snapshot_id": str(state.base_id), "id": str(node.id), **summary(node)}
     if isinstance(node, ArrayNode):
         table = state.table(node)
@@ -222,8 +222,8 @@ def _stat_chunk(state: WorkingState, path: str, chunk: str) -> Answer:
     }
 
     def show(screen: Screen) -> None:
-        told = {**data, "chunk": ",".join(map(str, index))}
-        screen.fields((name.replace("_", " "), str(value)) for name, value in told.items())
+        shown = {**data, "chunk": ",".join(map(str, index))}
+        screen.fields((name.replace("_", " "), str(value)) for name, value in shown.items())
 
     return Answer(data, show)
 

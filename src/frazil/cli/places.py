@@ -22,7 +22,7 @@ from frazil.opening import open_context, require, stored_config
 from frazil.repository import Repository
 from frazil.spelling import nearest
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.credentials import (
     MAKERS,
     AnyContainerCredential,
@@ -31,11 +31,12 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.storage.wrapped import ReadOnlyStorage
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpenedUrl:
     """A repository and the version that its URL names."""
 
     repository: Repository
@@ -48,20 +49,20 @@ class Place:
 
     def snapshot_id(self) -> str:
         """The snapshot that the URL means."""
-        return urls.resolve(self.ref, self.repository)
+        return urls.resolve_version(self.ref, self.repository)
 
     def named(self, text: str) -> str:
         """The snapshot that a text means."""
-        return urls.resolve(urls.parse_version(text), self.repository)
+        return urls.resolve_version(urls.parse_version(text), self.repository)
 
     def branch(self) -> str:
         """The branch that the URL names; main when it names nothing."""
         match self.ref:
             case None:
                 return urls.MAIN
-            case urls.Named(text) if text in self.repository.list_branches():
+            case urls.NamedVersion(text) if text in self.repository.list_branches():
                 return text
-            case urls.Named(text):
+            case urls.NamedVersion(text):
                 known = sorted(self.repository.list_branches())
                 raise RefNotFoundError(
                     f"there is no branch {text!r}{nearest(text, known)}",
@@ -72,21 +73,21 @@ class Place:
 
     def state(self) -> WorkingState:
         """The hierarchy of the snapshot."""
-        return WorkingState(self.repository.context, SnapshotId.parse(self.snapshot_id()))
+        return WorkingState(context_of(self.repository), SnapshotId.parse(self.snapshot_id()))
 
 
 def storage_at(text: str) -> Storage:
     """The storage of a URL without version."""
     place = urls.parse_url(text)
-    refuse_version(place)
+    refuse_version(place.ref)
     return storage_from_url(place.url)
 
 
-def refuse_version(place: urls.RepoUrl) -> None:
+def refuse_version(ref: urls.VersionRef | None) -> None:
     """Refuse a version where only a whole repository makes sense."""
-    if place.ref is not None:
+    if ref is not None:
         raise InvalidInputError(
-            f"this concerns the whole repository: leave out {place.ref}",
+            f"this concerns the whole repository: leave out {ref}",
             kind=ErrorKind.INVALID_REF_TYPE,
         )
 
@@ -97,7 +98,7 @@ def open_place(
     store_root: Storage | str | None = None,
     *,
     read_only: bool = False,
-) -> Place:
+) -> OpenedUrl:
     """Open the repository of a URL; for `store_root` see `Repository.open`.
 
     With `read_only` nothing is written there, whatever the credentials would allow.
@@ -114,12 +115,12 @@ def open_place(
         access = containers_credentials(given)
     endpoints = [word for _, word in words if "://" in word]
     context = open_context(storage, None, access, store_root=store_root, endpoints=endpoints)
-    return Place(Repository(context, storage), place.ref)
+    return OpenedUrl(Repository(context, storage), place.ref)
 
 
 def open_whole(text: str, store_root: Storage | str | None = None) -> Repository:
     """Open a repository where a version makes no sense."""
-    refuse_version(urls.parse_url(text))
+    refuse_version(urls.parse_url(text).ref)
     return open_place(text, store_root=store_root).repository
 
 

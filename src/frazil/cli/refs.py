@@ -10,9 +10,9 @@ import typer
 from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
 from frazil.cli.arguments import Apply, Url, WholeUrl
 from frazil.cli.commands import Work, add_command
-from frazil.cli.history import KINDS, Kind, described, targets
-from frazil.cli.places import Place, open_place, storage_at
-from frazil.cli.text import counted, moment, one_line, short
+from frazil.cli.history import KINDS, Kind, snapshot_data, targets
+from frazil.cli.places import OpenedUrl, open_place, storage_at
+from frazil.cli.text import counted, one_line, second_text, short
 from frazil.commit.base import refuse_main
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)]
@@ -54,8 +54,8 @@ def _group(kind: Kind, plural: str, creating: str, deleting: str) -> typer.Typer
         make = repository.create_branch if kind == "branch" else repository.create_tag
         make(name, target)
         data = {"type": kind, "name": name, "snapshot_id": target, "created": True}
-        told = (f"Created {kind} ", styled(name, "bold"), f" at {short(target)}")
-        return Answer(data, lambda screen: screen.line(*told))
+        line = (f"Created {kind} ", styled(name, "bold"), f" at {short(target)}")
+        return Answer(data, lambda screen: screen.line(*line))
 
     def delete(url: WholeUrl, name: Name, apply: Apply = False) -> Answer:
         place = open_place(url)
@@ -76,10 +76,10 @@ def _group(kind: Kind, plural: str, creating: str, deleting: str) -> typer.Typer
     return group
 
 
-def _listing(place: Place, kind: Kind, plural: str) -> Answer:
+def _listing(place: OpenedUrl, kind: Kind, plural: str) -> Answer:
     lookup = place.repository.lookup_snapshot
     found = {name: lookup(target) for name, target in targets(place.repository, kind).items()}
-    data = {plural: [{"name": name, "snapshot": described(at)} for name, at in found.items()]}
+    data = {plural: [{"name": name, "snapshot": snapshot_data(at)} for name, at in found.items()]}
 
     def show(screen: Screen) -> None:
         if not found:
@@ -89,7 +89,7 @@ def _listing(place: Place, kind: Kind, plural: str) -> Answer:
             [
                 styled(name, "bold"),
                 styled(short(at.id), "yellow"),
-                moment(at.written_at),
+                second_text(at.written_at),
                 one_line(at.message),
             ]
             for name, at in found.items()
@@ -126,7 +126,7 @@ def tell_lost(screen: Screen, lost: list[str], *, applied: bool) -> None:
 
 
 def _only_here(
-    place: Place, but: tuple[str, str], tip: str, extra: tuple[str, ...] = ()
+    place: OpenedUrl, but: tuple[str, str], tip: str, extra: tuple[str, ...] = ()
 ) -> list[str]:
     """The snapshots below a tip that no other branch or tag leads to, newest first."""
     tips = [

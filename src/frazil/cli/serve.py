@@ -15,7 +15,7 @@ from frazil.masking import clean
 
 if TYPE_CHECKING:
     from frazil.web.library import Library
-    from frazil.web.settings import Settings
+    from frazil.web.settings import ServerSettings
 
 PORT = 8765
 
@@ -80,7 +80,7 @@ def serve(
     web = _web()
     if cors and not zarr:
         raise InvalidInputError("--cors goes with --zarr", kind=ErrorKind.INVALID_OPTION)
-    settings = web.settings.Settings(
+    settings = web.settings.ServerSettings(
         host,
         port,
         None if no_token else web.settings.new_token(),
@@ -124,7 +124,7 @@ def _web() -> _Web:
         ) from error
 
 
-def _tell(settings: Settings, library: Library) -> None:
+def _tell(settings: ServerSettings, library: Library) -> None:
     from frazil.web.server import address
 
     for shown in library:

@@ -13,6 +13,7 @@ from frazil.cli.commands import add_command
 from frazil.cli.places import open_whole
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 from frazil.masking import shown_data
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from frazil.repository import Repository
@@ -97,8 +98,8 @@ def set_values(
             (_look_up(config, above) if above else config)[name] = value
         return config_to_map(config_from_map(_set_only(config)))
 
-    edit_stored_config(repository.context, changed)
-    checked = _as_map(repository.context.loaded_config)
+    edit_stored_config(context_of(repository), changed)
+    checked = _as_map(context_of(repository).loaded_config)
     data = {"config": shown_data(_set_only(checked)), "changed": [*values]}
 
     def draw(screen: Screen) -> None:
@@ -109,7 +110,7 @@ def set_values(
 
 def _stored(repository: Repository) -> Config:
     """The stored configuration as a map with all keys."""
-    return _as_map(repository.context.refs.stored_config())
+    return _as_map(context_of(repository).refs.stored_config())
 
 
 def _as_map(stored: Config | None) -> Config:
@@ -175,11 +176,11 @@ def _look_up(config: Config, key: str) -> Any:  # noqa: ANN401  (JSON)
 def _default(key: str) -> object:
     """What counts while a setting is not set, where that is a plain value."""
     from frazil.model.config import RepositoryConfig
-    from frazil.model.settings import Settings
+    from frazil.model.settings import SettingsRecord
 
     found: object = RepositoryConfig()
     for name in key.split("."):
-        found = found.effective(name) if isinstance(found, Settings) else None
+        found = found.effective(name) if isinstance(found, SettingsRecord) else None
     return found if type(found) in (str, int, float, bool) else None
 
 

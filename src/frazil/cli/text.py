@@ -33,7 +33,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def moment(when: datetime) -> str:
+def second_text(when: datetime) -> str:
     """A time, to the second."""
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

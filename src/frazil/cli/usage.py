@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from frazil.cli.answers import Answer, Screen, styled, working
+from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.arguments import parse_time
 from frazil.cli.places import find_node, open_place, open_whole
-from frazil.cli.text import exact, moment, one_line, short, size
+from frazil.cli.running import running
+from frazil.cli.text import exact, one_line, second_text, short, size
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId, is_below
 from frazil.maintenance.sharing import Share, shares
@@ -21,6 +22,8 @@ from frazil.maintenance.space import (
     snapshot_usage,
 )
 from frazil.model.history import to_datetime
+from frazil.progress import Progress
+from frazil.transaction.opened import context_of
 
 Described = dict[str, Any]
 USED: Final = ("chunks", "stored_bytes", "native_bytes", "virtual_bytes", "inline_bytes")
@@ -37,10 +40,10 @@ def of_snapshot(url: str, path: str) -> Answer:
     find_node(state, path)
     nodes = [n for n in state.arrays() if n.path == path or is_below(n.path, path)]
     used: dict[str, Usage] = {}
-    with working("Reading manifests") as say:
+    with running("Reading manifests") as tell:
         for node in sorted(nodes, key=lambda node: node.path):
-            say(node.path)
             used[node.path] = array_usage(state, node)
+            tell(Progress("arrays", len(used), len(nodes)))
     total = sum(used.values(), Usage())
     data = {
         "snapshot_id": str(state.base_id),
@@ -71,13 +74,13 @@ def _row(usage: Usage, name: str) -> list[Any]:
 def of_snapshots(url: str) -> Answer:
     """What each snapshot of a history refers to, and what it added."""
     place = open_place(url)
-    context = place.repository.context
+    context = context_of(place.repository)
     lineage = list(context.refs.ancestry(SnapshotId.parse(place.snapshot_id())))[::-1]
     found: list[SnapshotUsage] = []
-    with working("Reading snapshots") as say:
+    with running("Reading snapshots") as tell:
         for each in snapshot_usage(context.storage, lineage):
             found.append(each)
-            say(f"{len(found)} of {len(lineage)}")
+            tell(Progress("snapshots", len(found), len(lineage)))
     found.reverse()
     data = {
         "snapshots": [
@@ -96,7 +99,7 @@ def of_snapshots(url: str) -> Answer:
         rows = [
             [
                 styled(short(str(each.entry.id)), "yellow"),
-                moment(to_datetime(each.entry.flushed_at)),
+                second_text(to_datetime(each.entry.flushed_at)),
                 size(each.new_native_bytes),
                 size(each.usage.stored_bytes),
                 f"{each.usage.chunks:,}",
@@ -112,10 +115,10 @@ def of_snapshots(url: str) -> Answer:
 def of_repository(url: str) -> Answer:
     """What all snapshots refer to, and what lies in the storage."""
     repository = open_whole(url)
-    with working("Reading manifests") as say:
-        stats = chunk_storage_stats(repository.context)
-        say("listing objects")
-        kinds = objects_by_kind(repository.context.storage)
+    with running("Reading manifests") as tell:
+        stats = chunk_storage_stats(context_of(repository))
+        tell(Progress("listing objects"))
+        kinds = objects_by_kind(context_of(repository).storage)
     counts = (stats.native_bytes, stats.virtual_bytes, stats.inlined_bytes)
     referenced = dict(zip(USED[2:], counts, strict=True))
     objects = {
@@ -138,9 +141,9 @@ def of_repository(url: str) -> Answer:
 
 def of_shares(url: str, by: str, older_than: str | None) -> Answer:
     """What arrays, snapshots or branches refer to, alone and with others, in all of history."""
-    context = open_whole(url).context
+    context = context_of(open_whole(url))
     cutoff = None if older_than is None else parse_time(older_than)
-    with working("Reading manifests"):
+    with running("Reading manifests"):
         found = shares(context, by, older_than=cutoff)  # type: ignore[arg-type]  # it checks
     data = {
         "by": by,
@@ -165,18 +168,18 @@ def _share_data(share: Share) -> Described:
 def _share_row(share: Share, columns: list[str]) -> list[Any]:
     sizes = [size(getattr(share, f"{name}_bytes")) for name in columns]
     name = short(share.name) if share.kind == "snapshot" else share.name
-    told = f"{name} (tag)" if share.kind == "tag" else name
-    return [styled(sizes[0], "bold"), *sizes[1:], told]
+    detail = f"{name} (tag)" if share.kind == "tag" else name
+    return [styled(sizes[0], "bold"), *sizes[1:], detail]
 
 
 def of_growth(url: str, step: str) -> Answer:
     """What snapshots added, in the order in which they were made."""
     if step not in STEPS:
         raise InvalidInputError(f"--growth is one of {', '.join(STEPS)}, not {step!r}")
-    context = open_whole(url).context
+    context = context_of(open_whole(url))
     rows: dict[str, Described] = {}
     total = 0
-    with working("Reading snapshots"):
+    with running("Reading snapshots"):
         for each in growth(context):
             written = to_datetime(each.entry.flushed_at)
             name = written.strftime(STEPS[step]) if STEPS[step] else str(each.entry.id)

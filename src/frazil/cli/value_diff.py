@@ -8,29 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from frazil.cli.answers import Answer, Screen, styled, working
-from frazil.cli.places import Place
+from frazil.cli.answers import Answer, Screen, styled
+from frazil.cli.places import OpenedUrl
+from frazil.cli.running import running
 from frazil.cli.text import axes, counted, short
-from frazil.cli.values import plain, written
+from frazil.cli.values import json_values, written
 from frazil.comparing.records import ArrayChange, ArrayDiff
 from frazil.comparing.values import diff_values
 from frazil.ids import SnapshotId
+from frazil.transaction.opened import context_of
 
 Described = dict[str, Any]
 
 
 def of_values(
-    place: Place, begin: str, end: str, paths: Sequence[str] | None, samples: int
+    place: OpenedUrl, begin: str, end: str, paths: Sequence[str] | None, samples: int
 ) -> Answer:
     """Compare the values of two snapshots."""
-    with working("Comparing") as say:
+    with running("Comparing") as tell:
         found = diff_values(
-            place.repository.context,
+            context_of(place.repository),
             SnapshotId.parse(begin),
             SnapshotId.parse(end),
             paths=paths or None,
             max_samples=samples,
-            progress=lambda path, chunks, _: say(f"{path}, {counted(chunks, 'chunk')}"),
+            progress=tell,
         )
     data = {
         "from": begin,
@@ -71,7 +73,7 @@ def _list(shape: tuple[int, ...] | None) -> list[int] | None:
 
 
 def _plain(value: object) -> object:
-    return plain(np.asarray(value))
+    return json_values(np.asarray(value))
 
 
 def _draw(screen: Screen, diff: ArrayDiff) -> None:
@@ -98,8 +100,8 @@ def _lines(diff: ArrayDiff) -> list[tuple[str, str]]:
     if diff.old_dtype != diff.new_dtype and diff.old_dtype and diff.new_dtype:
         found.append(("type", f"{diff.old_dtype} to {diff.new_dtype}"))
     if diff.cells_compared:
-        told = f"{diff.cells_changed:,} of {diff.cells_compared:,} compared"
-        found.append(("changed", f"{told}, in {counted(diff.chunks_read, 'chunk')}"))
+        detail = f"{diff.cells_changed:,} of {diff.cells_compared:,} compared"
+        found.append(("changed", f"{detail}, in {counted(diff.chunks_read, 'chunk')}"))
     for name, count in (("added", diff.cells_added), ("removed", diff.cells_removed)):
         if count:
             found.append((name, counted(count, "cell")))

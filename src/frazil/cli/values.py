@@ -24,11 +24,12 @@ from frazil.model.nodes import ArrayNode, Node
 from frazil.session import Session
 from frazil.storage.assets import CHUNKS
 from frazil.texts import json_float
+from frazil.transaction.opened import context_of
 
 KINDS = (ChunkType.native, ChunkType.virtual, ChunkType.inline)
 
 
-def document(node: Node) -> dict[str, Any]:
+def zarr_json(node: Node) -> dict[str, Any]:
     """The `zarr.json` of a node."""
     try:
         found = json.loads(node.user_data)
@@ -49,7 +50,7 @@ def summary(node: Node) -> dict[str, Any]:
     """What a listing shows of a node."""
     if not isinstance(node, ArrayNode):
         return {"path": node.path, "type": "group"}
-    meta = document(node)
+    meta = zarr_json(node)
     inner = _inner_chunks(meta)
     return {
         "path": node.path,
@@ -146,11 +147,11 @@ def read_values(
 ) -> Answer:
     """Read a region of an array, cut to a number of cells."""
     place = open_place(url, authorize)
-    session = Session(place.repository.context, SnapshotId.parse(place.snapshot_id()))
+    session = Session(context_of(place.repository), SnapshotId.parse(place.snapshot_id()))
     find_node(session.state, path)
     node = session.state.array(path)
     asked = parse_region(region, tuple(d.array_length for d in node.shape))
-    chosen = cut(asked, limit)
+    chosen = shortened_region(asked, limit)
     values = _read(session, path, chosen)
     if chosen != asked:
         total = counted(math.prod(map(_length, asked)), "cell")
@@ -159,10 +160,10 @@ def read_values(
     data = {
         "snapshot_id": session.snapshot_id,
         "path": path,
-        "dtype": type_name(document(node).get("data_type")),
+        "dtype": type_name(zarr_json(node).get("data_type")),
         "region": [[part.start, part.stop, part.step] for part in chosen],
         "truncated": chosen != asked,
-        "values": plain(values),
+        "values": json_values(values),
     }
     if as_csv:
         return Answer(data, lambda screen: _write_csv(screen, node, chosen, values))
@@ -186,7 +187,7 @@ def _length(part: slice) -> int:
     return len(range(part.start, part.stop, part.step))
 
 
-def cut(region: Region, limit: int) -> Region:
+def shortened_region(region: Region, limit: int) -> Region:
     """The beginning of a region with at most so many cells; the last axes stay longest."""
     kept: list[slice] = []
     room = limit
@@ -207,14 +208,14 @@ def written(region: Iterable[slice]) -> str:
     return f"[{', '.join(parts)}]"
 
 
-def plain(values: Values) -> Any:  # noqa: ANN401  (nested lists of JSON scalars)
+def json_values(values: Values) -> Any:  # noqa: ANN401  (nested lists of JSON scalars)
     """Values as JSON can hold them; what it cannot becomes text, complex numbers become pairs."""
     if values.dtype.kind == "M":
         return np.datetime_as_string(values).tolist()
     if values.dtype.kind == "m":
         return values.astype(str).tolist()
     if values.dtype.kind == "c":
-        return plain(np.stack([values.real, values.imag], axis=-1))
+        return json_values(np.stack([values.real, values.imag], axis=-1))
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         return _nested(values.tolist(), json_float)
     if values.dtype.kind in "biufU":
@@ -247,7 +248,7 @@ def _write_text(screen: Screen, values: Values) -> None:
 def _write_csv(screen: Screen, node: ArrayNode, region: Region, values: Values) -> None:
     names = node.dimension_names or (None,) * len(region)
     header = [name or f"dim_{axis}" for axis, name in enumerate(names)]
-    flat = plain(values.reshape(-1))
+    flat = json_values(values.reshape(-1))
     places = product(*(range(part.start, part.stop, part.step) for part in region))
     rows = ([*place, value] for place, value in zip(places, flat, strict=True))
     screen.csv([*header, "value"], rows)

@@ -56,11 +56,11 @@ def _show(screen: Screen, report: MergeReport) -> None:
         "changed": changes.updated_nodes,
         "moved": changes.moved_nodes,
     }
-    told = [f"{counted(count, 'node')} {word}" for word, count in counts.items() if count]
-    told += [f"{counted(n, 'chunk')} of {path}" for path, n in sorted(changes.chunks.items())[:8]]
+    lines = [f"{counted(count, 'node')} {word}" for word, count in counts.items() if count]
+    lines += [f"{counted(n, 'chunk')} of {path}" for path, n in sorted(changes.chunks.items())[:8]]
     if len(changes.chunks) > 8:
-        told.append(f"chunks of {counted(len(changes.chunks) - 8, 'more array')}")
-    for text in told:
+        lines.append(f"chunks of {counted(len(changes.chunks) - 8, 'more array')}")
+    for text in lines:
         screen.line(f"  {text}")
     if report.conflicts:
         rows = [_row(conflict) for conflict in report.conflicts]

@@ -310,8 +310,8 @@ def _require_bounded(codec: Codec, chunk: Buffer, limit: int) -> None:
 
 
 def _named(codec: Codec) -> tuple[str, dict[str, Any]]:
-    told: Any = codec.to_dict()
-    return str(told.get("name")), dict(told.get("configuration") or {})
+    document: Any = codec.to_dict()
+    return str(document.get("name")), dict(document.get("configuration") or {})
 
 
 def _is_installed(name: str, codec: Codec) -> bool:

@@ -27,9 +27,9 @@ from zarr.storage import StorePath
 from frazil import config
 from frazil.bulk.chain import Chain, compile_chain
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.compose import Target
-from frazil.bulk.engine import Source, execute
-from frazil.bulk.fetch import VIRTUAL, References, find_chunks
+from frazil.bulk.compose import WriteTarget
+from frazil.bulk.engine import ArraySource, execute
+from frazil.bulk.fetch import VIRTUAL, ChunkReferences, find_chunks
 from frazil.bulk.grid import regular_grid
 from frazil.bulk.plan import BoxPlan, ListPlan, box_plan
 from frazil.bulk.read import read_chunks
@@ -71,7 +71,7 @@ class Batch:
 def batch_of(items: Sequence[Item], state: WorkingState, ndim: int) -> Batch | None:
     """Look up the array that zarr's keys are about; None for odd ones, which are zarr's matter."""
     path, coords = _parse([item[0].path for item in items], ndim)
-    changes = state.changes  # before the tree, as whoever reads during a commit must
+    changes = state.changes  # before the tree: the order that reads during a commit need
     node = state.tree.get(path)
     if node is None or isinstance(node, GroupNode):
         return None
@@ -131,8 +131,8 @@ def covers_as_told(plan: BoxPlan, batch: Batch) -> bool:
     covered = np.ones(plan.counts, bool)
     for axis, cut in enumerate(plan.cuts):
         covered &= cut.covers.reshape([-1 if axis == n else 1 for n in range(len(plan.cuts))])
-    told = np.fromiter((item[4] for item in batch.items), bool, len(batch.items))
-    return bool((covered.reshape(-1) == told).all())
+    claimed = np.fromiter((item[4] for item in batch.items), bool, len(batch.items))
+    return bool((covered.reshape(-1) == claimed).all())
 
 
 LARGE_VALUE: Final = 256 * 1024
@@ -212,7 +212,7 @@ class BulkPipeline(CodecPipeline):
         size = len(batch.items) * self._chunk_bytes(batch)
         return size <= LARGE_VALUE and batch.state.context.storage.answers_inline
 
-    def _find(self, batch: Batch, coords: npt.NDArray[np.int64]) -> References:
+    def _find(self, batch: Batch, coords: npt.NDArray[np.int64]) -> ChunkReferences:
         return find_chunks(batch.state, batch.node, coords, batch.changes)
 
     def _few_refs(self, batch: Batch) -> list[ChunkRef | None] | None:
@@ -246,7 +246,7 @@ class BulkPipeline(CodecPipeline):
         return tuple(statuses)
 
     def _read_many(
-        self, batch: Batch, out: Array, drop_axes: Axes, found: References | None = None
+        self, batch: Batch, out: Array, drop_axes: Axes, found: ChunkReferences | None = None
     ) -> Statuses:
         """All at once; `found` is where they are, if that is known."""
         exists = self._read_box(batch, out, found) if self._is_boxed(drop_axes) else None
@@ -270,14 +270,14 @@ class BulkPipeline(CodecPipeline):
         return tuple([PRESENT if found else MISSING for found in exists.tolist()])
 
     def _read_box(
-        self, batch: Batch, out: Array, found: References | None
+        self, batch: Batch, out: Array, found: ChunkReferences | None
     ) -> npt.NDArray[np.bool_] | None:
         box = box_of(batch, out.shape)
         if box is None:
             return None
         plan, dropped = box
         find = partial(self._find, batch) if found is None else lambda _: found
-        source = Source(batch.state, batch.node, self.chain, find)
+        source = ArraySource(batch.state, batch.node, self.chain, find)
         return execute(source, plan, np.expand_dims(out, dropped))
 
     def _is_boxed(self, drop_axes: Axes) -> bool:
@@ -323,7 +323,9 @@ class BulkPipeline(CodecPipeline):
         )
 
     def _write(self, batch: Batch, value: Array, drop_axes: Axes) -> None:
-        target = Target(batch.state, batch.node, self.chain, batch.spec.config.write_empty_chunks)
+        target = WriteTarget(
+            batch.state, batch.node, self.chain, batch.spec.config.write_empty_chunks
+        )
         wanted = batch.state.pack_writes
         packing = config.current().pack_zarr_writes if wanted is None else wanted
         box = box_of(batch, value.shape) if len(batch.items) > 1 and not drop_axes else None

@@ -32,7 +32,7 @@ from frazil.model.history import (
     Metadata,
     Micros,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UpdateEntry,
     to_datetime,
 )
@@ -46,6 +46,8 @@ MINIMUM_AGE: Final = timedelta(days=1)
 """How old an object must be to be deleted; what is younger may be an open session's."""
 YEAR_3000_MS: Final = 32_503_680_000_000
 IMMEDIATE_RETRIES: Final = 5
+STAND_BACK_DOUBLINGS: Final = 4
+"""Writers that lose again and again wait for up to so many doublings of one attempt's time."""
 CLOCK_TOLERANCE_S: Final = 600
 """How much a writer's clock may differ from the store's, as in the official package."""
 
@@ -230,11 +232,11 @@ class RefStore(ABC):
 
     # --- abilities of the repo object; others refuse ---
 
-    def status(self) -> Status:
+    def status(self) -> StoredStatus:
         """Availability of the repository."""
         raise self._unsupported("repository status")
 
-    def set_status(self, status: Status) -> None:
+    def set_status(self, status: StoredStatus) -> None:
         """Change the availability."""
         raise self._unsupported("repository status")
 
@@ -281,6 +283,16 @@ def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
         kind=ErrorKind.UPDATE_ATTEMPTS_EXHAUSTED,
         attempts=tries,
     )
+
+
+def stand_back(lost: int, attempt_s: float) -> None:
+    """Wait before a race that was lost `lost` times is run again; one run takes `attempt_s`.
+
+    Of many writers that race only one wins. Where no lock lets them go one after the other, each
+    waits for a random time, the longer the more often it has lost, so that fewer meet.
+    """
+    if lost > 1:
+        time.sleep(random.uniform(0, attempt_s * 2 ** min(lost - 1, STAND_BACK_DOUBLINGS)))
 
 
 def has_landed(refs: RefStore, branch: str, wanted: SnapshotId, base: SnapshotId) -> bool:
@@ -384,7 +396,7 @@ def branch_exists(name: str, tip: SnapshotId) -> ConflictError:
 
 
 def elsewhere(name: str, expected: SnapshotId, found: SnapshotId) -> ConflictError:
-    """The error for a branch that is not where whoever resets it expects it."""
+    """The error for a reset of a branch that is not where the caller expects it."""
     return ConflictError(
         message=f"branch update conflict: expected {name!r} at {expected}, found {found}",
         kind=ErrorKind.BRANCH_UPDATE_CONFLICT,

@@ -30,7 +30,7 @@ from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.file_refs import (
     BranchFileRefs,
     edit_config_file,
-    fenced,
+    fenced_error,
     no_config,
     read_config,
     refuse_newer,
@@ -39,7 +39,7 @@ from frazil.errors import (
     ConflictError,
 )
 from frazil.formats.generation import Generation
-from frazil.formats.legacy.names import bytes_of_name, narrow, stored_name
+from frazil.formats.legacy.names import bytes_of_name, narrow_id, stored_name
 from frazil.formats.legacy.records import LegacyGeneration, RefRecord
 from frazil.formats.legacy.refs import RefKey, RefLayout, decode_ref, encode_ref, parse_ref_key
 from frazil.ids import SnapshotId, crockford
@@ -48,14 +48,14 @@ from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
 from frazil.storage.legacy.files import NameBook
-from frazil.storage.legacy.g2_g3 import Step, layout_at, steps_of
+from frazil.storage.legacy.g2_g3 import BranchFile, layout_at, steps_of
 
 FAR_BACK: Final = 8
 """Steps that may vanish between listing and reading before a branch counts as deleted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tip:
+class NumberedTip:
     """Where a branch is: the number of its newest file, and the snapshot it stands at."""
 
     number: int
@@ -123,7 +123,7 @@ class NumberedRefs(BranchFileRefs):
         raw = bytes_of_name(text if "-" in text else text.upper())
         if raw is None or self.layout.generation is not LegacyGeneration.G2:
             return SnapshotId.parse(text)
-        found = SnapshotId(narrow(raw))
+        found = SnapshotId(narrow_id(raw))
         # Who reads the file learns its whole name, of which the model knows the beginning only.
         self._require_snapshot(found)
         if stored_name(LegacyGeneration.G2, "snapshots", found, self._names.names().snapshots) != (
@@ -142,12 +142,12 @@ class NumberedRefs(BranchFileRefs):
             raise no_ref("tag", name)
         return record.snapshot
 
-    def tip(self, name: str) -> Tip | None:
+    def tip(self, name: str) -> NumberedTip | None:
         """Where a branch is; None when there is no such branch."""
         found = self._last_of(name)
         return None if found is None or found.is_deleted else found
 
-    def _last_of(self, name: str) -> Tip | None:
+    def _last_of(self, name: str) -> NumberedTip | None:
         """The end of a branch, be it there or deleted; None when there never was one."""
         for _ in range(FAR_BACK):
             newest: int | None = None
@@ -159,7 +159,7 @@ class NumberedRefs(BranchFileRefs):
                 newest = step.number if newest is None else newest
                 if record.moved_to is None:
                     self._known[name] = step.number
-                    return Tip(newest, record.snapshot, fence, record.is_deleted)
+                    return NumberedTip(newest, record.snapshot, fence, record.is_deleted)
                 fence = record.moved_to
             else:
                 return None
@@ -168,13 +168,13 @@ class NumberedRefs(BranchFileRefs):
     def stored_config(self) -> JSON | None:
         return read_config(self._storage) if self.generation.keeps_config else None
 
-    def _existing(self, name: str) -> Tip:
+    def _existing(self, name: str) -> NumberedTip:
         found = self.tip(name)
         if found is None:
             raise no_ref("branch", name)
         return found
 
-    def steps(self, name: str) -> Iterator[Step]:
+    def steps(self, name: str) -> Iterator[BranchFile]:
         """The files of a branch, newest first."""
         return steps_of(self._storage, self.layout, name)
 
@@ -239,10 +239,10 @@ class NumberedRefs(BranchFileRefs):
         )
         return encode_ref(record, self._dialect)
 
-    def _refuse_fenced(self, tip: Tip | None) -> None:
+    def _refuse_fenced(self, tip: NumberedTip | None) -> None:
         """Do not write what nobody would read: an upgrade has begun or is done."""
         if tip is not None and tip.moved_to is not None:
-            raise fenced(tip.moved_to)
+            raise fenced_error(tip.moved_to)
 
     def create_branch(self, name: str, target: SnapshotId) -> None:
         self.require_online()

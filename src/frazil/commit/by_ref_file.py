@@ -112,7 +112,7 @@ class RefFileRefs(BranchFileRefs):
         return sorted({parse_ref_key(key, encoded=self._encoded) for key in keys})
 
     def _read(self, key: str) -> SnapshotId | None:
-        """What a ref file says; None when there is none, or what a deletion left of it."""
+        """What a ref file says; None when there is none, or only the remains of a deleted one."""
         blob = self._storage.get(key)
         if blob is None:
             return None
@@ -235,7 +235,8 @@ class RefFileRefs(BranchFileRefs):
     def _withdraw(self, key: str, target: SnapshotId, version: Version) -> bool:
         """Delete a ref that still has this version; False when it has another.
 
-        Deleting knows no condition, so the file is first replaced by what nobody can build upon.
+        A delete cannot be conditional. So the file is first replaced, under a condition, by a ref
+        that no client can commit to.
 
         Raises:
             StorageError: the store refuses to delete; the ref is as it was.

@@ -52,7 +52,7 @@ from frazil.model.history import (
     RepoInfo,
     SnapshotEntry,
     SnapshotTable,
-    Status,
+    StoredStatus,
     UpdateEntry,
     UpdateKind,
     UpdateLog,
@@ -253,7 +253,7 @@ class RepoObjectRefs(RefStore):
         return self.entry(snapshot_id)
 
     def require_known(self, snapshot_id: SnapshotId) -> None:
-        # Whoever has just asked for a branch has read the object that names its tip.
+        # A caller that has just asked for a branch has read the object that names its tip.
         if self._known is None or snapshot_id not in self._known[1].snapshots:
             self.entry(snapshot_id)
 
@@ -304,8 +304,8 @@ class RepoObjectRefs(RefStore):
             branches = {**info.branches, branch: entry.id}
             return Edit(kind, {"snapshots": _added(info, entry), "branches": branches})
 
-        # Whoever publishes has just read the object. Where another look costs a request, only
-        # who has lost the race since then pays for it.
+        # A publication has just read the object. Where another look costs a request, only who has
+        # lost the race since then pays for it.
         self.edit(change, ready=ready, trusts_known=not self._storage.answers_inline)
 
     def register_detached(
@@ -403,10 +403,10 @@ class RepoObjectRefs(RefStore):
 
     # --- abilities of the repo object ---
 
-    def status(self) -> Status:
+    def status(self) -> StoredStatus:
         return self.info().status
 
-    def set_status(self, status: Status) -> None:
+    def set_status(self, status: StoredStatus) -> None:
         self.edit(
             lambda _: Edit(UpdateType.RepoStatusChanged(status), {"status": status}),
             any_status=True,
@@ -536,7 +536,7 @@ def first_repo_info(entry: SnapshotEntry, table: SnapshotTable, config: JSON | N
         branches={MAIN: entry.id},
         deleted_tags=frozenset(),
         snapshots=table,
-        status=Status(RepoAvailability.online, now),
+        status=StoredStatus(RepoAvailability.online, now),
         metadata={},
         latest_updates=UpdateLog.of([UpdateEntry(UpdateType.RepoInitialized(), now)]),
         config=config,

@@ -19,7 +19,7 @@ from frazil.commit.base import (
     refuse_main,
     tag_exists,
 )
-from frazil.commit.file_refs import Expired, FileRefs, fenced, no_config, refuse_newer
+from frazil.commit.file_refs import Expired, FileRefs, fenced_error, no_config, refuse_newer
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -29,7 +29,7 @@ from frazil.errors import (
 )
 from frazil.formats.generation import Generation
 from frazil.formats.legacy import g1_state
-from frazil.formats.legacy.g1_state import State, StateSnapshot, new_item, properties_of
+from frazil.formats.legacy.g1_state import G1State, StateSnapshot, new_item, properties_of
 from frazil.formats.legacy.names import bytes_of_name, id_of_name, plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import check_ref_name
@@ -39,7 +39,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
-from frazil.storage.legacy.g1 import Held, StateFile
+from frazil.storage.legacy.g1 import StateFile, VersionedState
 
 
 class StateFileRefs(FileRefs):
@@ -64,7 +64,7 @@ class StateFileRefs(FileRefs):
     # --- reading ---
 
     @property
-    def state(self) -> State:
+    def state(self) -> G1State:
         """The state as it is now."""
         return self.file.read().state
 
@@ -105,7 +105,7 @@ class StateFileRefs(FileRefs):
     def tag_target(self, name: str) -> SnapshotId:
         return self._target(self.state, name, "tag")
 
-    def _target(self, state: State, name: str, kind: RefKind) -> SnapshotId:
+    def _target(self, state: G1State, name: str, kind: RefKind) -> SnapshotId:
         found = state.refs.get(name)
         if found is None or found.type != kind:
             raise no_ref(kind, name)
@@ -136,7 +136,7 @@ class StateFileRefs(FileRefs):
             raise self._unsupported("amend")
         branch, base, entry = publication.branch, publication.base, publication.entry
 
-        def change(state: State) -> State | None:
+        def change(state: G1State) -> G1State | None:
             tip = self._target(state, branch, "branch")
             if tip == entry.id:
                 return None  # an earlier attempt landed; only its reply was lost
@@ -154,7 +154,7 @@ class StateFileRefs(FileRefs):
     def register_detached(
         self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
     ) -> None:
-        def change(state: State) -> State | None:
+        def change(state: G1State) -> G1State | None:
             if state.find(entry.id) is not None:
                 return None
             _require(state, requires)
@@ -203,7 +203,7 @@ class StateFileRefs(FileRefs):
         expected: SnapshotId | None,
         requires: frozenset[SnapshotId] = frozenset(),
     ) -> None:
-        def change(state: State) -> State | None:
+        def change(state: G1State) -> G1State | None:
             wanted = _listed(state, target)
             _require(state, requires)
             tip = self._target(state, name, "branch")
@@ -221,7 +221,7 @@ class StateFileRefs(FileRefs):
         self._delete(name, "tag")
 
     def _delete(self, name: str, kind: RefKind, expected: SnapshotId | None = None) -> None:
-        def change(state: State) -> State:
+        def change(state: G1State) -> G1State:
             found = self._target(state, name, kind)
             if expected is not None and found != expected:
                 raise moved(expected, found, name)
@@ -237,7 +237,7 @@ class StateFileRefs(FileRefs):
     ) -> Expired:
         done = Expired(frozenset())
 
-        def change(state: State) -> State | None:
+        def change(state: G1State) -> G1State | None:
             nonlocal done
             after, done = _expired(state, cutoff, branches=branches, tags=tags)
             is_idle = dry_run or not (done.released or done.branches or done.tags)
@@ -247,11 +247,11 @@ class StateFileRefs(FileRefs):
         return done
 
     def _edit(
-        self, change: Callable[[State], State | None], ready: Callable[[], None] = lambda: None
+        self, change: Callable[[G1State], G1State | None], ready: Callable[[], None] = lambda: None
     ) -> None:
         """Swap the state for what `change` makes of it; None leaves it as it is."""
         for _ in attempts(self._retries):
-            held: Held = self.file.read()
+            held: VersionedState = self.file.read()
             _refuse_moved(held.state)
             state = change(held.state)
             if state is None or self.file.swap(held, state, ready):
@@ -259,7 +259,9 @@ class StateFileRefs(FileRefs):
         raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
-def _expired(state: State, cutoff: Micros, *, branches: bool, tags: bool) -> tuple[State, Expired]:
+def _expired(
+    state: G1State, cutoff: Micros, *, branches: bool, tags: bool
+) -> tuple[G1State, Expired]:
     """A state without what is older than a time, and what that is."""
     limit = -(-cutoff // 1000)
     known, before = state.by_id(), state.refs
@@ -277,21 +279,21 @@ def _expired(state: State, cutoff: Micros, *, branches: bool, tags: bool) -> tup
     )
 
 
-def _listed(state: State, snapshot_id: SnapshotId) -> StateSnapshot:
+def _listed(state: G1State, snapshot_id: SnapshotId) -> StateSnapshot:
     found = state.find(snapshot_id)
     if found is None:
         raise no_snapshot(snapshot_id)
     return found
 
 
-def _require(state: State, snapshots: Iterable[SnapshotId]) -> None:
+def _require(state: G1State, snapshots: Iterable[SnapshotId]) -> None:
     """Refuse unless all these snapshots are still listed."""
     for snapshot_id in snapshots:
         if state.find(snapshot_id) is None:
             raise gone(snapshot_id)
 
 
-def _new(state: State, entry: SnapshotEntry) -> StateSnapshot:
+def _new(state: G1State, entry: SnapshotEntry) -> StateSnapshot:
     return _item(entry, None if entry.parent_id is None else _listed(state, entry.parent_id))
 
 
@@ -305,7 +307,7 @@ def _entry(item: StateSnapshot) -> SnapshotEntry:
     return SnapshotEntry(item.id, item.parent_id, time, item.message, item.metadata)
 
 
-def _refuse_moved(state: State) -> None:
+def _refuse_moved(state: G1State) -> None:
     """Do not write what nobody would read: an upgrade has begun or is done."""
     if state.moved_to is not None:
-        raise fenced(state.moved_to)
+        raise fenced_error(state.moved_to)

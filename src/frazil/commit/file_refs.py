@@ -65,8 +65,8 @@ def edit_config_file(
 ) -> None:
     """Replace the file by what `change` makes of it, if it still is what `change` has seen.
 
-    `require` is asked before each attempt, and after the last, whether the repository takes
-    changes at all. JSON is YAML too, so whoever reads the one reads the other.
+    `require` is asked before each attempt, and after the last, whether the repository takes changes
+    at all. JSON is YAML too, so readers of YAML can read it.
     """
     for _ in attempts(retries):
         require()
@@ -100,7 +100,7 @@ def is_under_way(info: RepoInfo) -> bool:
 
 
 def upgraded_meanwhile(storage: Storage) -> ConflictError:
-    """The error for a handle of a generation that the repository no longer is, or soon not."""
+    """The error for a handle that was opened before an upgrade to a newer generation."""
     blob = storage.get(REPO_KEY)
     message = "the repository was upgraded to a newer spec version meanwhile; open it again"
     if blob is not None and is_under_way(decode_repo_info(blob, key=REPO_KEY)):
@@ -121,7 +121,7 @@ def taken_over(storage: Storage, key: str) -> ConflictError:
     )
 
 
-def fenced(moved_to: str) -> ConflictError:
+def fenced_error(moved_to: str) -> ConflictError:
     """The error for a repository from before version 1 that an upgrade has begun to replace."""
     return ConflictError(
         message=f"the repository was upgraded to {moved_to}, or is about to be; finish the "
@@ -140,7 +140,7 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedBranch:
     """A branch that was just moved, and the snapshots that this relies on."""
 
     base: SnapshotId
@@ -187,7 +187,7 @@ class FileRefs(RefStore):
         return {*self.branches().values(), *self.tags().values()}
 
     def present_roots(self) -> set[SnapshotId]:
-        """The same, for whoever deletes what they do not lead to.
+        """The same, for a collection that deletes everything else.
 
         Raises:
             ConflictError: the repository is of another generation by now, and its refs elsewhere.
@@ -267,7 +267,7 @@ class FileRefs(RefStore):
             if not self._assets.has_snapshot(snapshot_id):
                 raise gone(snapshot_id)
 
-    def _confirm(self, move: Moved, take_back: Callable[[], None]) -> None:
+    def _confirm(self, move: MovedBranch, take_back: Callable[[], None]) -> None:
         """Look again after a branch was moved, and take that back if it came too late.
 
         Without a list of snapshots that is replaced as a whole, what a move requires is looked
@@ -305,8 +305,8 @@ class FileRefs(RefStore):
             if take_back():
                 raise
 
-    def _was_seen(self, move: Moved) -> bool:
-        """Whether whoever collected snapshots knew of a move, and so kept what it refers to.
+    def _was_seen(self, move: MovedBranch) -> bool:
+        """Whether a collection of snapshots knew of a move, and so kept what it refers to.
 
         Only then could the previous tip be collected, or the new one get another parent.
         """
@@ -354,7 +354,7 @@ class BranchFileRefs(FileRefs):
         except (ConflictError, StorageError) as error:
             if not self._landed_all_the_same(publication, error, lambda: self._keys_of(branch)):
                 raise
-        made = Moved(base, new, publication.entry.parent_id, publication.requires)
+        made = MovedBranch(base, new, publication.entry.parent_id, publication.requires)
         self._confirm(made, lambda: self._move(branch, new, base))
 
     def reset_branch(
@@ -372,18 +372,23 @@ class BranchFileRefs(FileRefs):
             raise elsewhere(name, expected, tip)
         if tip != target:
             self._reset(name, tip, target)
-            made = Moved(tip, target, self.entry(target).parent_id, requires | {target})
+            made = MovedBranch(tip, target, self.entry(target).parent_id, requires | {target})
             self._confirm(made, lambda: self._move(name, target, tip))
 
     def register_detached(
         self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
     ) -> None:
-        """There is no list of snapshots; the file is enough."""
-        self._require_kept(requires)
+        """There is no list of snapshots; the file is enough.
+
+        It is there already: whoever collects or erases looks for new files after it has put the
+        old ones aside, so that one of the two sees the other.
+        """
+        parent = () if entry.parent_id is None else (entry.parent_id,)
+        self._require_kept({*requires, *parent})
 
 
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
-    """Do not write what nobody would read: files of an older generation beside a newer one."""
+    """Refuse to write files of an older generation beside a newer one, where no reader looks."""
     keys = [REPO_KEY]
     if than_spec_1:
         keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, References, find_chunks
+from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences, find_chunks
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import TransactionLog
 from frazil.model.nodes import ArrayNode
@@ -27,7 +27,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logged:
+class LoggedArrays:
     """What the logs between two snapshots tell of arrays."""
 
     chunks: Mapping[NodeId, I64]
@@ -36,7 +36,7 @@ class Logged:
     """arrays that were made, deleted, or given other metadata: chunks may have gone unlogged"""
 
 
-def logged_changes(context: Context, first: SnapshotId, last: SnapshotId) -> Logged | None:
+def logged_changes(context: Context, first: SnapshotId, last: SnapshotId) -> LoggedArrays | None:
     """Unite the logs of all commits between two snapshots, or None when some are missing."""
     ids = _logs_between(context, first, last)
     if ids is None:
@@ -70,7 +70,7 @@ def _logs_between(context: Context, first: SnapshotId, last: SnapshotId) -> list
     return ids
 
 
-def _united(logs: Sequence[TransactionLog]) -> Logged:
+def _united(logs: Sequence[TransactionLog]) -> LoggedArrays:
     parts: dict[NodeId, list[npt.NDArray[np.uint32]]] = {}
     unsure: set[NodeId] = set()
     for log in logs:
@@ -85,7 +85,7 @@ def _united(logs: Sequence[TransactionLog]) -> Logged:
         for node_id, found in parts.items()
         if node_id not in unsure
     }
-    return Logged(chunks, frozenset(unsure))
+    return LoggedArrays(chunks, frozenset(unsure))
 
 
 def written_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:
@@ -115,7 +115,7 @@ def different_chunks(
     return coords[~_same(find_chunks(old, one, coords), find_chunks(new, other, coords))]
 
 
-def _same(old: References, new: References) -> Flags:
+def _same(old: ChunkReferences, new: ChunkReferences) -> Flags:
     """Which rows of two columns of references are the same."""
     same: Flags = (old.kind == new.kind) & (old.length == new.length)
     is_native = old.kind == NATIVE
@@ -126,5 +126,5 @@ def _same(old: References, new: References) -> Flags:
     return same
 
 
-def _ref(refs: References, row: int) -> object:
+def _ref(refs: ChunkReferences, row: int) -> object:
     return refs.tables[refs.table[row]].ref(int(refs.row[row]))

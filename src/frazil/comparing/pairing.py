@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from frazil.bulk.grid import Grid, array_layout, grid_of
 from frazil.comparing.candidates import (
-    Logged,
+    LoggedArrays,
     different_chunks,
     logged_changes,
     written_chunks,
@@ -43,7 +43,7 @@ ENCODING: Final = ("data_type", "chunk_grid", "codecs", "fill_value", "storage_t
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rest:
+class RemainingRegions:
     """All regions but some: those where neither side has chunks."""
 
     shape: Shape
@@ -107,12 +107,12 @@ def _in_order(shape: Sequence[int]) -> Iterator[Shape]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Portion:
+class ComparisonPart:
     """A part of a comparison that is done at one time: some chunks, a region, or the rest."""
 
     chunks: I64 | None = None
     box: Box = ()
-    rest: Rest | None = None
+    rest: RemainingRegions | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,10 +137,10 @@ class Pair:
         """The shape that both sides have; None where they have not as many axes."""
         if self.old is None or self.new is None or len(self.old.shape) != len(self.new.shape):
             return None
-        return tuple(map(min, lengths(self.old), lengths(self.new)))
+        return tuple(map(min, shape_of(self.old), shape_of(self.new)))
 
 
-def lengths(node: ArrayNode) -> Shape:
+def shape_of(node: ArrayNode) -> Shape:
     """The shape of an array in cells."""
     return tuple(axis.array_length for axis in node.shape)
 
@@ -204,10 +204,14 @@ def plan_pairs(
 
 
 def _by_chunks(
-    old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode, logged: Logged | None
+    old: WorkingState,
+    one: ArrayNode,
+    new: WorkingState,
+    other: ArrayNode,
+    logged: LoggedArrays | None,
 ) -> Pair | None:
     """Two arrays that are encoded alike; None if they are surely equal."""
-    is_resized = lengths(one) != lengths(other)
+    is_resized = shape_of(one) != shape_of(other)
     if one.id == other.id and one.manifests == other.manifests and not is_resized:
         return None
     found_by = FoundBy.MANIFESTS
@@ -241,9 +245,9 @@ def _within(grid: Grid, coords: I64, common: Shape | None) -> I64:
 # --- portions ---
 
 
-def portions(
+def comparison_parts(
     pair: Pair, old: WorkingState, new: WorkingState, *, leave_rest: bool = False
-) -> Iterator[Portion]:
+) -> Iterator[ComparisonPart]:
     """The parts of a comparison, each small enough to be in memory.
 
     With `leave_rest` all regions without chunks are one part, which need not be read.
@@ -261,13 +265,13 @@ def portions(
         size = math.prod(axis.sizes[0] for axis in grid) * _itemsize(pair.old, pair.new)
         step = max(1, PORTION_BYTES // max(1, size))
         for at in range(0, len(pair.chunks), step):
-            yield Portion(pair.chunks[at : at + step])
+            yield ComparisonPart(pair.chunks[at : at + step])
         return
     for row in pair.chunks:
         starts = [int(axis.start_of(row[n : n + 1])[0]) for n, axis in enumerate(grid)]
         sizes = [int(axis.size_of(row[n : n + 1])[0]) for n, axis in enumerate(grid)]
         ends = (min(a + b, c) for a, b, c in zip(starts, sizes, pair.common, strict=True))
-        yield Portion(box=tuple(zip(starts, ends, strict=True)))
+        yield ComparisonPart(box=tuple(zip(starts, ends, strict=True)))
 
 
 def _itemsize(*nodes: ArrayNode) -> int:
@@ -278,13 +282,13 @@ def _itemsize(*nodes: ArrayNode) -> int:
 
 def _boxes(
     one: ArrayNode, other: ArrayNode, old: WorkingState, new: WorkingState, *, leave_rest: bool
-) -> Iterator[Portion]:
+) -> Iterator[ComparisonPart]:
     """Regions of the shape that both have.
 
     Those where neither side has chunks are left out if the fill value is the same, and else are
     told as what they are if `leave_rest`.
     """
-    common = tuple(map(min, lengths(one), lengths(other)))
+    common = tuple(map(min, shape_of(one), shape_of(other)))
     if 0 in common:
         return
     chunk = _largest(one, other)
@@ -295,7 +299,7 @@ def _boxes(
     has_same_fill = document_of(one).get("fill_value") == document_of(other).get("fill_value")
     numbers: Iterable[Any] = touched.tolist()
     if not has_same_fill and leave_rest:
-        yield Portion(rest=Rest(common, block, touched))
+        yield ComparisonPart(rest=RemainingRegions(common, block, touched))
     elif not has_same_fill:
         if math.prod(counts) > MAX_REGIONS:
             raise InvalidInputError(
@@ -306,7 +310,7 @@ def _boxes(
             )
         numbers = product(*map(range, counts))
     for number in numbers:
-        yield Portion(
+        yield ComparisonPart(
             box=tuple(
                 (n * size, min((n + 1) * size, length))
                 for n, size, length in zip(number, block, common, strict=True)

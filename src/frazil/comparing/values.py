@@ -12,12 +12,19 @@ import numpy.typing as npt
 
 from frazil.bulk.grid import array_layout, grid_of
 from frazil.bulk.read import open_array, read_chunks, read_region
-from frazil.comparing.pairing import Pair, Portion, Rest, lengths, plan_pairs, portions
+from frazil.comparing.pairing import (
+    ComparisonPart,
+    Pair,
+    RemainingRegions,
+    comparison_parts,
+    plan_pairs,
+    shape_of,
+)
 from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape, Tally, ValueDiff
 from frazil.ids import SnapshotId
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
-from frazil.run import Progress
+from frazil.progress import Progress, Tell, silent
 from frazil.session import Session
 from frazil.transaction.context import Context
 
@@ -38,33 +45,34 @@ def diff_values(
     *,
     paths: Sequence[str] | None = None,
     max_samples: int = MAX_SAMPLES,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> ValueDiff:
     """Compare the values of two snapshots, reading only chunks that may differ.
 
-    `progress` is told the path of an array and how many of its chunks were compared; 0 stands for
-    a number of all that nobody knows before.
+    `progress` is told the path of an array and how many of its chunks were compared.
 
     Raises:
         NodeNotFoundError: neither snapshot has a node at one of the paths.
     """
     old, new = Session(context, first), Session(context, last)
     found: list[ArrayDiff] = []
+    tell = progress or silent
     for pair in plan_pairs(context, first, last, paths):
         tally, read, chunks = Tally(), 0, 0 if pair.chunks is None else len(pair.chunks)
-        for portion in portions(pair, old.state, new.state, leave_rest=has_known_fill(pair)):
+        for portion in comparison_parts(
+            pair, old.state, new.state, leave_rest=has_known_fill(pair)
+        ):
             tally = tally.merged(compare_portion(old, new, pair, portion, max_samples), max_samples)
             if portion.rest is None:
                 read += 1 if portion.chunks is None else len(portion.chunks)
-            if progress is not None:
-                progress(pair.path, read, chunks)
-        told = described(pair, tally, read)
-        if not told.is_equal:
-            found.append(told)
+            tell(Progress(pair.path, read, chunks))
+        difference = array_diff(pair, tally, read)
+        if not difference.is_equal:
+            found.append(difference)
     return ValueDiff(str(first), str(last), tuple(found))
 
 
-def described(pair: Pair, tally: Tally, chunks_read: int = 0) -> ArrayDiff:
+def array_diff(pair: Pair, tally: Tally, chunks_read: int = 0) -> ArrayDiff:
     """The record of an array, once all of it was compared."""
     old, new = pair.old, pair.new
     shared = math.prod(pair.common) if pair.common is not None else 0
@@ -76,15 +84,15 @@ def described(pair: Pair, tally: Tally, chunks_read: int = 0) -> ArrayDiff:
         change=change,
         found_by=pair.found_by,
         old_path=old.path if old is not None and old.path != pair.path else None,
-        old_shape=None if old is None else lengths(old),
-        new_shape=None if new is None else lengths(new),
+        old_shape=None if old is None else shape_of(old),
+        new_shape=None if new is None else shape_of(new),
         old_dtype=None if old is None else type_name(old),
         new_dtype=None if new is None else type_name(new),
         chunks_read=chunks_read,
         cells_compared=tally.compared,
         cells_changed=tally.changed,
-        cells_added=0 if new is None else math.prod(lengths(new)) - shared,
-        cells_removed=0 if old is None else math.prod(lengths(old)) - shared,
+        cells_added=0 if new is None else math.prod(shape_of(new)) - shared,
+        cells_removed=0 if old is None else math.prod(shape_of(old)) - shared,
         differences=tally.differences,
         min_difference=tally.least,
         max_difference=tally.most,
@@ -101,7 +109,7 @@ def type_name(node: ArrayNode) -> str:
 
 
 def compare_portion(
-    old: Session, new: Session, pair: Pair, portion: Portion, max_samples: int = 0
+    old: Session, new: Session, pair: Pair, portion: ComparisonPart, max_samples: int = 0
 ) -> Tally:
     """Read a part of both sides and compare it."""
     assert pair.old is not None
@@ -118,7 +126,7 @@ def compare_portion(
         # Zarr's own codecs: chunk by chunk.
         tally = Tally()
         for box in _boxes_of(pair.new, portion.chunks, pair.common):
-            part = compare_portion(old, new, pair, Portion(box=box), max_samples)
+            part = compare_portion(old, new, pair, ComparisonPart(box=box), max_samples)
             tally = tally.merged(part, max_samples)
         return tally
     region = tuple(slice(*edge) for edge in portion.box)
@@ -134,7 +142,7 @@ def has_known_fill(pair: Pair) -> bool:
     return all(array_layout(node) is not None for node in nodes) and bool(pair.common)
 
 
-def _compare_fills(pair: Pair, rest: Rest, max_samples: int) -> Tally:
+def _compare_fills(pair: Pair, rest: RemainingRegions, max_samples: int) -> Tally:
     """Compare cells of which both sides have none stored: each is its fill value."""
     cells = rest.cells
     if not cells:
@@ -295,7 +303,7 @@ def _samples(
     """The cells that differ with the smallest coordinates."""
     found: list[tuple[Shape, Shape]] = []
     for row in _in_order(starts):
-        # No cell of this box, nor of those that follow, comes before what was found.
+        # All cells of this box and of later ones come after what was found.
         if len(found) == max_samples and starts[row, :1].tolist() > [*found[-1][0][:1]]:
             break
         first = np.flatnonzero(changed[row])[:max_samples]

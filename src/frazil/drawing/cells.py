@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.drawing.markup import Html, joined, text
+from frazil.drawing.markup import Html, escaped, joined_html
 from frazil.errors import InvalidInputError
 
 I64: TypeAlias = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ def map_axes(
     )
 
 
-def place(coords: npt.NDArray[Any], axes: MapAxes) -> tuple[I64, npt.NDArray[np.bool_]]:
+def cells_of_chunks(coords: npt.NDArray[Any], axes: MapAxes) -> tuple[I64, npt.NDArray[np.bool_]]:
     """The cell of each chunk, and which chunks a map shows at all."""
     chosen = np.ones(len(coords), np.bool_)
     for axis, index in axes.fixed.items():
@@ -124,7 +124,7 @@ def cell_map(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide + 2}" height="{high + 2}" '
         f'viewBox="-1 -1 {wide + 2} {high + 2}" role="img">{"".join(squares)}{grid}</svg>'
     )
-    return joined([Html(f"<div>{picture}</div>"), _caption(axes, names, legend or {})])
+    return joined_html([Html(f"<div>{picture}</div>"), _caption(axes, names, legend or {})])
 
 
 def _runs(colours: Sequence[str | None]) -> list[tuple[int, int, str | None]]:
@@ -150,9 +150,9 @@ def _caption(axes: MapAxes, names: tuple[str, str], legend: Mapping[str, str]) -
     keys = [
         Html(
             f'<span style="display: inline-block; width: 10px; height: 10px; '
-            f'background: {colour}"></span> {text(meaning)}'
+            f'background: {colour}"></span> {escaped(meaning)}'
         )
         for colour, meaning in legend.items()
     ]
-    words = [*keys, *([text(", ".join(parts))] if parts else [])]
+    words = [*keys, *([escaped(", ".join(parts))] if parts else [])]
     return Html(f'<div style="opacity: 0.8; font-size: 90%">{" &nbsp; ".join(words)}</div>')

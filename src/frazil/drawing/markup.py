@@ -26,7 +26,7 @@ _CELL: Final = "text-align: left; padding: 1px 14px 1px 0; vertical-align: top"
 _NAME: Final = f"{_CELL}; opacity: 0.65; font-weight: normal; white-space: nowrap"
 
 
-def text(value: str) -> Html:
+def escaped(value: str) -> Html:
     """Foreign text, as it may stand in a page."""
     shown = safe(value)
     return Html(html.escape(shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"))
@@ -34,10 +34,10 @@ def text(value: str) -> Html:
 
 def coloured(value: str, colour: str) -> Html:
     """Text in a colour."""
-    return Html(f'<span style="color: {colour}">{text(value)}</span>')
+    return Html(f'<span style="color: {colour}">{escaped(value)}</span>')
 
 
-def joined(parts: Iterable[Html], between: str = "") -> Html:
+def joined_html(parts: Iterable[Html], between: str = "") -> Html:
     """Pieces one after the other."""
     return Html(between.join(parts))
 
@@ -47,19 +47,19 @@ def frame(title: str, parts: Iterable[Html]) -> Html:
     head = '<div style="font-weight: 600; border-bottom: 1px solid #8886; margin-bottom: 4px">'
     return Html(
         '<div style="line-height: 1.5; max-width: 64em; overflow-x: auto">'
-        f"{head}{text(title)}</div>{''.join(parts)}</div>"
+        f"{head}{escaped(title)}</div>{''.join(parts)}</div>"
     )
 
 
 def note(value: str) -> Html:
     """A remark beside the matter."""
-    return Html(f'<div style="opacity: 0.65">{text(value)}</div>')
+    return Html(f'<div style="opacity: 0.65">{escaped(value)}</div>')
 
 
 def fields(pairs: Iterable[tuple[str, Html]]) -> Html:
     """Names and values, a line each."""
     rows = "".join(
-        f'<tr style="background: none"><th style="{_NAME}">{text(name)}</th>'
+        f'<tr style="background: none"><th style="{_NAME}">{escaped(name)}</th>'
         f'<td style="{_CELL}">{value}</td></tr>'
         for name, value in pairs
     )
@@ -69,14 +69,16 @@ def fields(pairs: Iterable[tuple[str, Html]]) -> Html:
 def table(columns: Sequence[str], rows: Iterable[Sequence[Html]]) -> Html:
     """Rows below the names of their columns; the first ones, and how many follow."""
     shown, more = first(rows)
-    head = "".join(f'<th style="{_NAME}">{text(name)}</th>' for name in columns)
+    head = "".join(f'<th style="{_NAME}">{escaped(name)}</th>' for name in columns)
     body = "".join(
         '<tr style="background: none">'
         + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row)
         + "</tr>"
         for row in shown
     )
-    return joined([_table(f'<tr style="background: none">{head}</tr>{body}'), *_and_more(more)])
+    return joined_html(
+        [_table(f'<tr style="background: none">{head}</tr>{body}'), *_and_more(more)]
+    )
 
 
 def _table(rows: str) -> Html:
@@ -87,13 +89,13 @@ def _table(rows: str) -> Html:
 def listing(lines: Iterable[Html]) -> Html:
     """Lines one below the other; the first ones, and how many follow."""
     shown, more = first(lines)
-    return joined([*(Html(f"<div>{line}</div>") for line in shown), *_and_more(more)])
+    return joined_html([*(Html(f"<div>{line}</div>") for line in shown), *_and_more(more)])
 
 
 def folded(title: str, inner: Html, *, is_open: bool = False) -> Html:
     """Something under a title that can be clicked."""
     state = " open" if is_open else ""
-    summary = f'<summary style="cursor: pointer; opacity: 0.8">{text(title)}</summary>'
+    summary = f'<summary style="cursor: pointer; opacity: 0.8">{escaped(title)}</summary>'
     return Html(f'<details{state}>{summary}<div style="margin-left: 14px">{inner}</div></details>')
 
 

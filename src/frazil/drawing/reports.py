@@ -13,13 +13,13 @@ from frazil.drawing.markup import (
     RED,
     Html,
     coloured,
+    escaped,
     fields,
     folded,
     frame,
-    joined,
+    joined_html,
     listing,
     table,
-    text,
 )
 from frazil.masking import safe, shown_data
 from frazil.naming import OURS
@@ -75,7 +75,7 @@ def _folded(name: str, value: object) -> Html | None:
         inner = [(key.replace("_", " "), _value(each, key)) for key, each in _parts(value)]
         return folded(title, fields(inner))
     if isinstance(value, Mapping) and value:
-        rows = ([text(str(key)), _value(each, str(key))] for key, each in value.items())
+        rows = ([escaped(str(key)), _value(each, str(key))] for key, each in value.items())
         return folded(f"{title}: {len(value):,}", table(("", ""), rows))
     if isinstance(value, (Set, Sequence)) and not isinstance(value, (str, bytes)) and value:
         return folded(f"{title}: {len(value):,}", _many(name, value), is_open=len(value) <= 10)
@@ -96,25 +96,27 @@ def _many(name: str, values: Iterable[object]) -> Html:
 def _value(value: object, name: str) -> Html:
     match value:
         case None:
-            return text("none")
+            return escaped("none")
         case bool():
-            return coloured("yes", GREEN) if value else text("no")
+            return coloured("yes", GREEN) if value else escaped("no")
         case Enum():
             bad = {"error", "conflicts", "refused", "failed"}
             shown = str(value.value)
-            return coloured(shown, RED) if shown in bad else text(shown)
+            return coloured(shown, RED) if shown in bad else escaped(shown)
         case int():
-            return text(f"{value:,}")
+            return escaped(f"{value:,}")
         case float():
-            return text(f"{value:.6g}")
+            return escaped(f"{value:.6g}")
         case datetime():
-            return text(value.isoformat(" ", "seconds"))
+            return escaped(value.isoformat(" ", "seconds"))
         case str() | bytes():
-            return text(str(shown_data(value, name)))
+            return escaped(str(shown_data(value, name)))
         case Mapping():
             pairs = (f"{key}: {shown_data(each, str(key))}" for key, each in value.items())
-            return text(", ".join(pairs) or "none")
+            return escaped(", ".join(pairs) or "none")
         case Sequence() | Set():
-            return joined([_value(each, name) for each in list(value)[:8]], ", ") or text("none")
+            return joined_html([_value(each, name) for each in list(value)[:8]], ", ") or escaped(
+                "none"
+            )
         case _:
-            return text(str(value))
+            return escaped(str(value))

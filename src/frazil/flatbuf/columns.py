@@ -1,9 +1,9 @@
 """One field of many FlatBuffers tables at once, as numpy columns.
 
 The tables may have any vtables, and nothing is assumed about alignment. Every position is checked
-against the file before it is read. A file that points to the same bytes from many places is
-refused once the sum exceeds what a writer could have meant, so that damaged or hostile bytes end
-in a `FormatError` in bounded time and memory.
+against the file before it is read. A file may point to the same bytes from many places. It is
+refused once the sum is larger than any writer makes it, so that damaged or hostile bytes end in a
+`FormatError` in bounded time and memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.reader import SHARED, Buffer, Table
 from frazil.model.lookup import ABSENT
-from frazil.model.strings import I32, I64, U8, Strings, by_length, gather_runs, opaque_items
+from frazil.model.strings import I32, I64, U8, StringPool, by_length, gather_runs, opaque_items
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 U64: TypeAlias = npt.NDArray[np.uint64]
@@ -267,7 +267,7 @@ SAMPLE: Final = 4096
 different texts takes longer than to keep them."""
 
 
-def pool(buffer: Buffer, positions: I64) -> tuple[I32, bytes, I64]:
+def pool_bytes(buffer: Buffer, positions: I64) -> tuple[I32, bytes, I64]:
     """Pool byte vectors, equal ones once; position 0 stands for none.
 
     Returns the number of each row in the pool (-1 for none), the bytes, and the end of each.
@@ -352,10 +352,10 @@ def _any_equal(data: U8, starts: I64, lengths: I64, candidates: npt.NDArray[np.i
     )
 
 
-def texts(buffer: Buffer, positions: I64) -> tuple[I32, Strings]:
-    """Pool strings as `pool` does, checked to be UTF-8."""
-    numbers, data, ends = pool(buffer, positions)
-    found = Strings(data, ends)
+def pool_strings(buffer: Buffer, positions: I64) -> tuple[I32, StringPool]:
+    """Pool strings as `pool_bytes` does, checked to be UTF-8."""
+    numbers, data, ends = pool_bytes(buffer, positions)
+    found = StringPool(data, ends)
     if not found.is_utf8():
         raise buffer.fail("text is not UTF-8")
     return numbers, found

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.flatbuf.writer import check_size, vtable_of
-from frazil.model.strings import I32, I64, U8, Strings, copy_runs, opaque_items
+from frazil.model.strings import I32, I64, U8, StringPool, copy_runs, opaque_items
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 
@@ -74,7 +74,7 @@ class Texts:
 
     slot: int
     numbers: I32
-    pool: Strings | Runs
+    pool: StringPool | Runs
     is_text: bool = True
 
     def part(self, rows: slice) -> Texts:
@@ -97,7 +97,7 @@ def block_rows(coords: U32) -> int:
     return min(int(n), rows)
 
 
-class Blocks(NamedTuple):
+class TableBlocks(NamedTuple):
     """Tables in pieces that follow each other from a multiple of 8 on, and where each one is."""
 
     places: I64
@@ -106,7 +106,7 @@ class Blocks(NamedTuple):
 
 def encode_tables(
     coords: U32, scalars: Sequence[Scalars] = (), texts: Sequence[Texts] = ()
-) -> Blocks:
+) -> TableBlocks:
     """Write tables, one for each row; slot 0 is the vector of coordinates.
 
     Raises:
@@ -128,7 +128,7 @@ def encode_tables(
         places[part] = plan.write() + size
         pieces.append(plan.out.data)
         size += plan.size_bytes
-    return Blocks(places, pieces)
+    return TableBlocks(places, pieces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,8 @@ class _Plan(NamedTuple):
     alignment: int
 
 
-class Layout:
-    """The fields of a table in slot order, such as `Layout("id12", "offset", "u64")`.
+class TableLayout:
+    """The fields of a table in slot order, such as `TableLayout("id12", "offset", "u64")`.
 
     Numbers that equal zero, the default of every field we write, are left out.
     """
@@ -174,7 +174,7 @@ class FlatWriter:
         words[2 : 2 + count] = places + words.nbytes - np.arange(8, 8 + 4 * count, 4)
         return self.whole(words.tobytes(), *pieces, inside=4)
 
-    def table(self, layout: Layout, *values: int | bytes | None) -> int:
+    def table(self, layout: TableLayout, *values: int | bytes | None) -> int:
         """A table; fields that are None or zero are left out."""
         plan = layout.plan(tuple(map(bool, values)))
         vtable = self._vtable(plan)
@@ -218,7 +218,7 @@ class FlatWriter:
         return self._add(words.tobytes(), 4) - 4 * heads
 
     def tables(
-        self, layout: Layout, count: int, *columns: npt.NDArray[Any] | None, stride: int = 4
+        self, layout: TableLayout, count: int, *columns: npt.NDArray[Any] | None, stride: int = 4
     ) -> I64:
         """So many tables with the same fields: all have those that are not None.
 

@@ -11,9 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.formats import plain_yaml
-from frazil.formats.config_keys import CHECKSUMS, OLD_STORES, S3_STORES, keys_of
-from frazil.formats.plain_yaml import Variant
+from frazil.formats.config_keys import CHECKSUMS, OLD_STORES, S3_STORES, Variant, setting_keys
 from frazil.logs import warn_once
 from frazil.model.config import (
     CachingConfig,
@@ -38,11 +36,11 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.history import JSON
-from frazil.model.settings import Settings, u32
+from frazil.model.settings import SettingsRecord, u32
 
 log = logging.getLogger(__name__)
 
-R = TypeVar("R", bound=Settings)
+R = TypeVar("R", bound=SettingsRecord)
 C = TypeVar("C", ManifestSplitCondition, ManifestPreloadCondition)
 
 _MAX_DEPTH: Final = 64
@@ -59,7 +57,9 @@ def config_to_map(config: RepositoryConfig) -> dict[str, JSON]:
 
 def config_to_yaml(config: RepositoryConfig) -> bytes:
     """The configuration as a `config.yaml` file."""
-    return plain_yaml.dump(_encode(config))
+    from frazil.formats import plain_yaml  # few repositories have YAML to read
+
+    return plain_yaml.dump_yaml(_encode(config))
 
 
 def config_map_to_yaml(config: Mapping[str, JSON]) -> bytes:
@@ -78,8 +78,8 @@ def _untagged(value: object) -> JSON:
 
 
 def _encode(value: object) -> object:
-    if isinstance(value, Settings):
-        return {name: _encode(getattr(value, name)) for name in keys_of(type(value))}
+    if isinstance(value, SettingsRecord):
+        return {name: _encode(getattr(value, name)) for name in setting_keys(type(value))}
     if isinstance(value, CompressionAlgorithm):
         return "zstd"
     if isinstance(value, ChecksumAlgorithm):
@@ -147,7 +147,7 @@ def config_from_map(
 ) -> RepositoryConfig:
     """Read a plain map.
 
-    Containers that cannot be used are left out, with a warning for whoever names the repository.
+    Containers that cannot be used are left out, with a warning that names the repository.
 
     Raises:
         FormatError: a value of the wrong type or outside its range; `where` names it.
@@ -157,7 +157,9 @@ def config_from_map(
 
 def config_from_yaml(data: bytes, *, key: str = "config.yaml") -> RepositoryConfig:
     """Read a `config.yaml` file of any age."""
-    return config_from_map(plain_yaml.load(data, key=key), key=key)
+    from frazil.formats import plain_yaml  # few repositories have YAML to read
+
+    return config_from_map(plain_yaml.load_yaml(data, key=key), key=key)
 
 
 def config_map_from_yaml(data: bytes, *, key: str = "config.yaml") -> dict[str, JSON]:
@@ -193,7 +195,7 @@ def _record(cls: type[R], data: JSON, place: _Place) -> R:
     if not isinstance(data, Mapping):
         raise place.damage("expected a map")
     made = cls()
-    for name in keys_of(cls):
+    for name in setting_keys(cls):
         raw = data.get(name)
         if raw is None:
             continue
@@ -314,9 +316,9 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
             container.check()
         except InvalidInputError as error:
             if place.repository:  # named where it is opened, so that it is told once for each
-                told = "ignoring a stored virtual chunk container of %s: %s"
+                detail = "ignoring a stored virtual chunk container of %s: %s"
                 about = (place.repository, prefix, str(error))
-                warn_once(log, about, told, place.repository, error)
+                warn_once(log, about, detail, place.repository, error)
             continue
         made[prefix] = container
     return made
@@ -350,7 +352,7 @@ def _texts(raw: JSON, place: _Place) -> dict[str, str]:
     return dict(raw)
 
 
-_READERS: Final[Mapping[tuple[type[Settings], str], Reader]] = {
+_READERS: Final[Mapping[tuple[type[SettingsRecord], str], Reader]] = {
     (RepositoryConfig, "compression"): partial(_record, CompressionConfig),
     (RepositoryConfig, "caching"): partial(_record, CachingConfig),
     (RepositoryConfig, "storage"): partial(_record, StorageSettings),

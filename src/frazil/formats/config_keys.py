@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from frazil.errors import ConflictError, ErrorKind
@@ -16,9 +16,9 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.history import JSON
-from frazil.model.settings import Settings
+from frazil.model.settings import SettingsRecord
 
-_ORDER: Final[Mapping[type[Settings], tuple[str, ...]]] = {
+_ORDER: Final[Mapping[type[SettingsRecord], tuple[str, ...]]] = {
     RepositoryConfig: (
         "inline_chunk_threshold_bytes",
         "get_partial_values_concurrency",
@@ -38,7 +38,15 @@ _ORDER: Final[Mapping[type[Settings], tuple[str, ...]]] = {
 """Keys that come first where the order is not that of the fields."""
 
 
-def keys_of(cls: type[Settings]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A value of an enumeration that carries data: a tag in YAML, a map of one key elsewhere."""
+
+    name: str
+    payload: object
+
+
+def setting_keys(cls: type[SettingsRecord]) -> tuple[str, ...]:
     """The keys of a record in the order they are written."""
     names = [each.name for each in fields(cast("Any", cls))]
     return tuple(dict.fromkeys((*_ORDER.get(cls, ()), *names)))

@@ -104,7 +104,7 @@ table stays in the processor's nearest cache.
 """
 
 
-def compressor(level: int) -> zstandard.ZstdCompressor:
+def body_compressor(level: int) -> zstandard.ZstdCompressor:
     """What packs bodies, each with its size and a checksum."""
     if level != NOISE:
         return zstandard.ZstdCompressor(level=level, write_content_size=True, write_checksum=True)
@@ -129,7 +129,7 @@ class _SmallCompressors(threading.local):
         """The compressor of this thread."""
         found = self._made.get(level)
         if found is None:
-            found = self._made[level] = compressor(level)
+            found = self._made[level] = body_compressor(level)
         return found
 
 
@@ -153,7 +153,7 @@ def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3)
     The frame ends in a checksum of the body, which every reader of the format verifies.
     `level` is one of zstd's, or `NOISE`.
     """
-    packer = _small.at(level) if len(body) <= MAX_SMALL else compressor(level)
+    packer = _small.at(level) if len(body) <= MAX_SMALL else body_compressor(level)
     packed = packer.compress(body)
     return HEADER.pack(MAGIC, WRITER.ljust(24), spec, kind, ZSTD) + packed
 

@@ -118,9 +118,9 @@ class Generation:
         """Whether an array can tell which of its manifests holds a chunk."""
         if self.dialect is None or self.dialect.generation is LegacyGeneration.G1:
             return True
-        from frazil.formats.legacy.layouts import layout_of
+        from frazil.formats.legacy.layouts import dialect_layout
 
-        return layout_of(self.dialect).has_extents
+        return dialect_layout(self.dialect).has_extents
 
     def stored_form(self, document: bytes) -> bytes:
         """A metadata document as it will come back: the same, unless it is stored in pieces.

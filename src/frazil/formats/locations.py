@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Final, TypeAlias, overload
+from typing import Final, TypeAlias
 
 import numpy as np
 import zstandard
 
 from frazil.errors import FormatError
 from frazil.model.manifest_config import ManifestVirtualChunkLocationCompressionConfig
-from frazil.model.strings import I64, U8, Strings, opaque_items
+from frazil.model.strings import I64, U8, StringPool, opaque_items
 
 MAX_LOCATION: Final = 1024
 """Longest location that readers unpack; longer ones are written as they are."""
@@ -30,7 +30,7 @@ LocationCompression: TypeAlias = ManifestVirtualChunkLocationCompressionConfig
 """When and how locations are compressed; None leaves a setting at its default."""
 
 
-class PackedStrings(Strings):
+class PackedStrings(StringPool):
     """A pool of texts that are unpacked when they are asked for.
 
     One text costs a microsecond. The first use of the whole pool unpacks all of it.
@@ -46,15 +46,7 @@ class PackedStrings(Strings):
     def __len__(self) -> int:
         return len(self._packed_ends)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
+    def _text(self, index: int) -> str:
         start = int(self._packed_ends[index - 1]) if index else 0
         frame = self._packed[start : int(self._packed_ends[index])]
         with self._lock:
@@ -79,7 +71,7 @@ class PackedStrings(Strings):
         return unpacker(self._dictionary, self._key)
 
     @cached_property
-    def _plain(self) -> Strings:
+    def _plain(self) -> StringPool:
         context = unpacker(self._dictionary, self._key)
         plain = _unpack_all(self._packed, self._packed_ends, context, self._key)
         if not plain.is_utf8():
@@ -130,7 +122,9 @@ def decode_location(raw: bytes, key: str) -> str:
         raise FormatError("location is not UTF-8", key=key) from error
 
 
-def _unpack_all(packed: bytes, ends: I64, context: zstandard.ZstdDecompressor, key: str) -> Strings:
+def _unpack_all(
+    packed: bytes, ends: I64, context: zstandard.ZstdDecompressor, key: str
+) -> StringPool:
     """Unpack many locations, within the limit of each and of all together."""
     starts = ends - np.diff(ends, prepend=0)
     sizes = _declared_sizes(np.frombuffer(packed, np.uint8), starts, ends)
@@ -145,12 +139,12 @@ def _unpack_all(packed: bytes, ends: I64, context: zstandard.ZstdDecompressor, k
     except zstandard.ZstdError as error:
         raise FormatError(f"damaged location: {error}", key=key) from error
     data = b"".join([texts[i].tobytes() for i in range(len(texts))])
-    return Strings(data, np.cumsum(sizes, dtype=np.int64))
+    return StringPool(data, np.cumsum(sizes, dtype=np.int64))
 
 
 def _unpack_each(
     packed: bytes, starts: I64, ends: I64, context: zstandard.ZstdDecompressor, key: str
-) -> Strings:
+) -> StringPool:
     total, texts = 0, []
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         texts.append(unpack_location(packed[start:end], context, key))
@@ -158,7 +152,7 @@ def _unpack_each(
         if total > MAX_UNPACKED:
             raise FormatError("locations unpack to more than is allowed", key=key)
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    return Strings(b"".join(texts), np.cumsum(lengths, dtype=np.int64))
+    return StringPool(b"".join(texts), np.cumsum(lengths, dtype=np.int64))
 
 
 def _declared_sizes(packed: U8, starts: I64, ends: I64) -> I64 | None:
@@ -198,7 +192,7 @@ def train(samples: Sequence[str], settings: LocationCompression) -> bytes | None
         return None
 
 
-def pack(texts: Strings, dictionary: bytes, level: int) -> Strings:
+def pack(texts: StringPool, dictionary: bytes, level: int) -> StringPool:
     """Compress each text into a frame of its own; the result is a pool of frames, not of texts."""
     context = zstandard.ZstdCompressor(
         level=level,
@@ -209,4 +203,4 @@ def pack(texts: Strings, dictionary: bytes, level: int) -> Strings:
     )
     frames = [context.compress(text.encode()) for text in texts]
     ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
-    return Strings(b"".join(frames), ends)
+    return StringPool(b"".join(frames), ends)

@@ -14,7 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.flatbuf.reader import U32, Buffer
-from frazil.flatbuf.writer import MARK_SIZE, MAX_SIZE, OFFSET, FlatWriter, Layout, mark_of, may_grow
+from frazil.flatbuf.writer import (
+    MARK_SIZE,
+    MAX_SIZE,
+    OFFSET,
+    FlatWriter,
+    TableLayout,
+    mark_of,
+    may_grow,
+)
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
 from frazil.formats.refs import (
@@ -30,8 +38,8 @@ from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable
 from frazil.model.nodes import Coordinates
 
-MANIFEST: Final = Layout("id12", OFFSET, OFFSET, "byte")
-ARRAY_REFS: Final = Layout("id8", OFFSET)
+MANIFEST: Final = TableLayout("id12", OFFSET, OFFSET, "byte")
+ARRAY_REFS: Final = TableLayout("id8", OFFSET)
 FINDS_PER_DECODE: Final = 500
 """References whose columns are made in the time of one search in the bytes."""
 

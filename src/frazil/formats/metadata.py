@@ -9,12 +9,12 @@ import msgpack
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.flatbuf.reader import U64, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats import flex
 from frazil.formats.legacy.messages import unpack_message
 from frazil.model.plain import JSON, MAX_MICROS, Metadata, Micros, ValueCodec
 
-ITEM: Final = Layout(OFFSET, OFFSET)
+ITEM: Final = TableLayout(OFFSET, OFFSET)
 LONG_VALUE: Final = 1 << 20
 """Values from this size on are read within bounds, which takes longer."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import yaml
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.config_keys import Variant
 from frazil.model.history import JSON
 
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -32,14 +32,6 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 _SPECIAL: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """A value of an enumeration that carries data: a tag in YAML, a map of one key elsewhere."""
-
-    name: str
-    payload: object
-
-
 class _Dumper(yaml.SafeDumper):
     """Writes tagged scalars without quotes where that is safe; YAML 1.2 readers insist."""
 
@@ -52,7 +44,7 @@ class _Dumper(yaml.SafeDumper):
         return "" if style == "'" and tagged and analysis.allow_block_plain else style
 
 
-def dump(value: object) -> bytes:
+def dump_yaml(value: object) -> bytes:
     """Spell maps, lists, scalars and `Variant`s as YAML."""
     text = yaml.serialize(_node(value), Dumper=_Dumper, width=math.inf, allow_unicode=True)
     return str(text).encode()
@@ -77,7 +69,7 @@ def _node(value: object, tag: str | None = None) -> yaml.Node:
     return yaml.ScalarNode(tag or "tag:yaml.org,2002:int", str(value))
 
 
-def load(data: bytes, *, key: str) -> JSON:
+def load_yaml(data: bytes, *, key: str) -> JSON:
     """Read YAML into plain values; `!tag value` becomes a map of one key.
 
     Raises:

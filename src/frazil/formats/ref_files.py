@@ -76,10 +76,10 @@ def _damaged(problem: str, key: str) -> FormatError:
 def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:
     """The content of a file that is no ref any more; `was` is what it named.
 
-    Other clients read the id of a snapshot that there is not, so that none can build upon it.
+    Other clients read the id of a snapshot that does not exist, so that none can commit upon it.
     """
-    told = {"snapshot": str(NOWHERE), why.value: None if was is None else str(was)}
-    return json.dumps(told, separators=(",", ":")).encode()
+    document = {"snapshot": str(NOWHERE), why.value: None if was is None else str(was)}
+    return json.dumps(document, separators=(",", ":")).encode()
 
 
 def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:

@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.columns import TableColumns, pool, tables_at, texts, vectors_at
+from frazil.flatbuf.columns import TableColumns, pool_bytes, pool_strings, tables_at, vectors_at
 from frazil.flatbuf.reader import I32, U16, U32, U64, Buffer, Table
-from frazil.flatbuf.strided import SEGMENT_ROWS, Blocks, Runs, Scalars, Texts, encode_tables
+from frazil.flatbuf.strided import SEGMENT_ROWS, Runs, Scalars, TableBlocks, Texts, encode_tables
 from frazil.flatbuf.writer import MAX_SIZE
 from frazil.formats.locations import (
     MAX_LOCATION,
@@ -33,7 +33,7 @@ from frazil.model.chunks import (
     ChunkType,
     InlineRef,
     NativeRef,
-    Strings,
+    StringPool,
     VirtualRef,
     constant,
 )
@@ -241,19 +241,19 @@ class _Columns:
 
     def _texts(self, name: str) -> tuple[npt.NDArray[np.int32], Sequence[str]]:
         if name not in self._found:
-            return constant(ABSENT, np.int32, self._count), Strings.of([])
-        return texts(self._buffer, self._found.pop(name))
+            return constant(ABSENT, np.int32, self._count), StringPool.of([])
+        return pool_strings(self._buffer, self._found.pop(name))
 
     def _locations(self, dictionary: bytes) -> tuple[npt.NDArray[np.int32], Sequence[str]]:
         numbers, plain = self._texts("plain")
         if "packed" not in self._found:
             return numbers, plain
         key = self._buffer.key
-        packed_numbers, data, ends = pool(self._buffer, self._found.pop("packed"))
+        packed_numbers, data, ends = pool_bytes(self._buffer, self._found.pop("packed"))
         packed = PackedStrings(data, ends, dictionary, key)
         if not len(plain):
             return packed_numbers, packed
-        both = Strings.of([*plain, *packed])
+        both = StringPool.of([*plain, *packed])
         return np.where(packed_numbers >= 0, packed_numbers + len(plain), numbers), both
 
     def _inline(self, kind: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], bytes]:
@@ -274,7 +274,7 @@ class _Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class LocationDictionary:
     """The dictionary of a manifest and the level its locations are compressed with."""
 
     dictionary: bytes
@@ -283,7 +283,7 @@ class Packing:
 
 def plan_packing(
     tables: Iterable[ChunkTable], settings: LocationCompression | None
-) -> Packing | None:
+) -> LocationDictionary | None:
     """Decide whether to compress locations, and train the dictionary."""
     if settings is None:
         return None
@@ -299,7 +299,11 @@ def plan_packing(
     ]
     dictionary = train(samples, settings)
     level = settings.compression_level
-    return None if dictionary is None else Packing(dictionary, 3 if level is None else level)
+    return (
+        None
+        if dictionary is None
+        else LocationDictionary(dictionary, 3 if level is None else level)
+    )
 
 
 def may_fit(table: ChunkTable, limit: int = MAX_SIZE - ROOM) -> bool:
@@ -321,15 +325,15 @@ def _longest(texts: Sequence[str]) -> int:
         return 0
     if isinstance(texts, PackedStrings):  # not worth unpacking
         return MAX_LOCATION
-    return int(Strings.of(texts).sizes.max())
+    return int(StringPool.of(texts).sizes.max())
 
 
 def _counted(numbers: npt.NDArray[np.int32], texts: Sequence[str]) -> int:
     present = numbers[numbers >= 0]
-    return int(Strings.of(texts).sizes[present].sum()) if len(present) else 0
+    return int(StringPool.of(texts).sizes[present].sum()) if len(present) else 0
 
 
-def encode_refs(table: ChunkTable, packing: Packing | None) -> Blocks:
+def encode_refs(table: ChunkTable, packing: LocationDictionary | None) -> TableBlocks:
     """Write the references of one array, with no field that none of them uses."""
     counts = np.bincount(table.kind, minlength=len(ChunkType)).tolist()
     natives, virtuals, inlines = counts[ChunkType.native : ChunkType.inline + 1]
@@ -350,7 +354,7 @@ def encode_refs(table: ChunkTable, packing: Packing | None) -> Blocks:
             scalars.append(Scalars(LAST_MODIFIED, modified, is_virtual))
         strings += _encode_locations(table, packing)
         if (table.etag >= 0).any():
-            strings.append(Texts(ETAG, table.etag, Strings.of(table.etags)))
+            strings.append(Texts(ETAG, table.etag, StringPool.of(table.etags)))
     if inlines:
         numbers = np.arange(len(table), dtype=np.int32)
         if inlines < len(table):
@@ -360,12 +364,12 @@ def encode_refs(table: ChunkTable, packing: Packing | None) -> Blocks:
     return encode_tables(table.coords, scalars, strings)
 
 
-def _encode_locations(table: ChunkTable, packing: Packing | None) -> list[Texts]:
+def _encode_locations(table: ChunkTable, packing: LocationDictionary | None) -> list[Texts]:
     """Plain locations, or packed ones and those too long to be packed."""
     if packing is None:
-        return [Texts(LOCATION, table.location, Strings.of(table.locations))]
+        return [Texts(LOCATION, table.location, StringPool.of(table.locations))]
     compact = table.compact()
-    pool_ = Strings.of(compact.locations)
+    pool_ = StringPool.of(compact.locations)
     lengths = np.diff(pool_.ends, prepend=0)
     is_long = np.append(lengths > MAX_LOCATION, False)
     frames = pack(pool_, packing.dictionary, packing.level)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, TableColumns, spread, table_columns
 from frazil.flatbuf.reader import Buffer, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout, has_room
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout, has_room
 from frazil.formats.metadata import ITEM as METADATA_ITEM
 from frazil.formats.metadata import read_time
 from frazil.ids import SnapshotId
@@ -31,12 +31,12 @@ from frazil.model.oplog import (
     Line,
     UpdateColumns,
     UpdateLog,
-    Written,
+    WrittenRows,
 )
 from frazil.model.plain import MAX_MICROS
 from frazil.model.snapshots import NO_PARENT, SnapshotColumns, SnapshotTable
 from frazil.model.strings import I64
-from frazil.model.updates import RepoAvailability, Status
+from frazil.model.updates import RepoAvailability, StoredStatus
 
 SMALLEST_SNAPSHOT: Final = 28
 """Bytes of a snapshot with an id, a message and its place in the vector."""
@@ -80,11 +80,11 @@ def _times(buffer: Buffer, times: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint
     return times
 
 
-def read_status(table: Table) -> Status:
+def read_status(table: Table) -> StoredStatus:
     """Read availability; what is neither online nor read-only counts as online."""
     is_read_only = table.byte(0) == RepoAvailability.read_only
     availability = RepoAvailability.read_only if is_read_only else RepoAvailability.online
-    return Status(availability, read_time(table, 1), table.text(2))
+    return StoredStatus(availability, read_time(table, 1), table.text(2))
 
 
 def read_updates(root: Table, slot: int) -> UpdateColumns:
@@ -99,7 +99,7 @@ def read_updates(root: Table, slot: int) -> UpdateColumns:
     rows["backup_at"][backups.starts == 0] = ABSENT
     rows["text_at"] = rows["status"] = ABSENT
     targets = tables.targets(1, "update_type")
-    statuses: list[Status] = []
+    statuses: list[StoredStatus] = []
     for tag in np.unique(rows["tag"]).tolist():
         if tag not in SHAPES:
             continue
@@ -130,17 +130,17 @@ def _status_table(buffer: Buffer, at: int) -> Table:
 
 # --- writing ---
 
-ENTRY: Final = Layout("id12", "i32!", "u64", OFFSET, OFFSET, OFFSET)
+ENTRY: Final = TableLayout("id12", "i32!", "u64", OFFSET, OFFSET, OFFSET)
 PARENT_AT: Final = ENTRY.plan((True,) * 6).places[1]
 """Where the parent is in an entry, whatever other fields there are."""
-UPDATE: Final = Layout("u8", OFFSET, "u64", OFFSET)
+UPDATE: Final = TableLayout("u8", OFFSET, "u64", OFFSET)
 UPDATE_STRIDE: Final = 32
 """Bytes from one update to the next: kinds that are as far apart as their updates make the lines
 of the log more alike, and 900 of them by 15 % smaller in the file."""
-STATUS: Final = Layout("u8", "u64", OFFSET)
+STATUS: Final = TableLayout("u8", "u64", OFFSET)
 _FORMS: Final = {"text": OFFSET, "status": OFFSET, "id": "id12", "u1": "u8", "<u2": "u16"}
 KINDS: Final = {
-    tag: Layout(*(_FORMS[form] for _, form in shape.cells)) for tag, shape in SHAPES.items()
+    tag: TableLayout(*(_FORMS[form] for _, form in shape.cells)) for tag, shape in SHAPES.items()
 }
 FEW_FRESH: Final = 16
 """Rows that are added one by one to those that are written already: sixteen take 220 us, all 2,000
@@ -149,14 +149,14 @@ FREE_GROWTH: Final = 1 << 15
 """Bytes that written rows may always grow by: short lists are not written in full for each row."""
 
 
-def write_snapshots(table: SnapshotTable) -> Written:
+def write_snapshots(table: SnapshotTable) -> WrittenRows:
     """Write the snapshots; those that the last file held as they are there."""
     columns = table.columns
     written = _kept(table.written) or _snapshot_block(columns)
     return _grown(written, written.missing, partial(_write_snapshot, columns))
 
 
-def put_snapshots(writer: FlatWriter, written: Written, parents: npt.NDArray[np.int32]) -> int:
+def put_snapshots(writer: FlatWriter, written: WrittenRows, parents: npt.NDArray[np.int32]) -> int:
     """Put written snapshots into a file.
 
     Rows move when others come between them, so parents are written anew each time.
@@ -166,7 +166,7 @@ def put_snapshots(writer: FlatWriter, written: Written, parents: npt.NDArray[np.
     return writer.blocks(written.places, data.data)
 
 
-def write_updates(log: UpdateLog) -> tuple[Written, Written]:
+def write_updates(log: UpdateLog) -> tuple[WrittenRows, WrittenRows]:
     """Write the operations log: what the next file can take over, and that with the newest line.
 
     The newest line is kept apart, because it will change once more.
@@ -185,7 +185,7 @@ def write_updates(log: UpdateLog) -> tuple[Written, Written]:
     return older, _grown(older, older.missing, write)
 
 
-def _kept(written: Written | None) -> Written | None:
+def _kept(written: WrittenRows | None) -> WrittenRows | None:
     """What was written, if it is worth keeping."""
     if written is None or len(written.missing) > FEW_FRESH:
         return None
@@ -195,8 +195,8 @@ def _kept(written: Written | None) -> Written | None:
 
 
 def _grown(
-    written: Written, rows: npt.NDArray[np.intp], write: Callable[[FlatWriter, int], int]
-) -> Written:
+    written: WrittenRows, rows: npt.NDArray[np.intp], write: Callable[[FlatWriter, int], int]
+) -> WrittenRows:
     """Add rows one by one; `write` puts one into a writer."""
     if not len(rows):
         return written
@@ -212,12 +212,12 @@ def _taken(rows: npt.NDArray[np.void], which: npt.NDArray[np.intp]) -> npt.NDArr
     return rows.view(f"V{rows.itemsize}")[which].view(rows.dtype)
 
 
-def _block(writer: FlatWriter, count: int, rows: npt.NDArray[np.intp], away: I64) -> Written:
+def _block(writer: FlatWriter, count: int, rows: npt.NDArray[np.intp], away: I64) -> WrittenRows:
     """What a writer holds of `count` rows: some of them, so far from its end."""
     data = writer.part()
     places = np.full(count, NOWHERE, np.int64)
     places[rows] = len(data) - away
-    return Written(data, places, len(data))
+    return WrittenRows(data, places, len(data))
 
 
 def _write_snapshot(columns: SnapshotColumns, writer: FlatWriter, row: int) -> int:
@@ -246,7 +246,7 @@ def _write_snapshot(columns: SnapshotColumns, writer: FlatWriter, row: int) -> i
     )
 
 
-def _snapshot_block(columns: SnapshotColumns) -> Written:
+def _snapshot_block(columns: SnapshotColumns) -> WrittenRows:
     """All snapshots but the few whose ancestors were cut out."""
     plain = np.flatnonzero(columns.rows["pruned_count"] == 0)
     rows, arena, writer = _taken(columns.rows, plain), columns.arena, FlatWriter()
@@ -290,7 +290,7 @@ def _write_update(columns: UpdateColumns, writer: FlatWriter, row: int) -> int:
     return writer.table(UPDATE, line.tag, kind, line.updated_at, backup)
 
 
-def _update_block(columns: UpdateColumns) -> Written:
+def _update_block(columns: UpdateColumns) -> WrittenRows:
     """All lines but the newest and other odd ones: without a backup, or with a status."""
     is_plain = (columns.rows["backup_at"] != ABSENT) & (columns.rows["status"] == ABSENT)
     is_plain[:1] = False
@@ -312,7 +312,7 @@ def _update_block(columns: UpdateColumns) -> Written:
     return _block(writer, len(columns.rows), plain, away)
 
 
-def write_status(writer: FlatWriter, status: Status) -> int:
+def write_status(writer: FlatWriter, status: StoredStatus) -> int:
     """Write availability."""
     reason = None if status.reason is None else writer.text(status.reason)
     return writer.table(STATUS, status.availability, status.set_at, reason)

@@ -11,7 +11,7 @@ from typing import Final
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import U32, Buffer, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats import flex
 from frazil.formats.envelope import NOISE, FileKind, seal_table, unseal
 from frazil.formats.metadata import read_metadata, write_metadata
@@ -27,8 +27,8 @@ from frazil.formats.repo_columns import (
 from frazil.ids import SnapshotId
 from frazil.model.history import RepoInfo, SnapshotEntry, SnapshotTable, UpdateLog
 
-REPO: Final = Layout("u8", *(OFFSET,) * 11)
-REF: Final = Layout(OFFSET, "u32")
+REPO: Final = TableLayout("u8", *(OFFSET,) * 11)
+REF: Final = TableLayout(OFFSET, "u32")
 SPECS: Final = (1, 2)
 REPO_KEY: Final = "repo"
 FEW_REFS: Final = 12

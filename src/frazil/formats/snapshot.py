@@ -11,7 +11,7 @@ import numpy as np
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout, mark_of
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout, mark_of
 from frazil.formats.envelope import FileKind, seal_table, unseal
 from frazil.formats.metadata import codec_of, read_metadata, read_time, write_metadata
 from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids
@@ -20,14 +20,14 @@ from frazil.ids import ManifestId, SnapshotId
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node, path_order
 
-SNAPSHOT: Final = Layout("id12", "id12", OFFSET, "u64", OFFSET, OFFSET, OFFSET, OFFSET)
-NODE: Final = Layout("id8", OFFSET, OFFSET, "u8", OFFSET)
-GROUP_DATA: Final = Layout()
-ARRAY_DATA: Final = Layout(OFFSET, OFFSET, OFFSET, OFFSET)
-DIMENSION: Final = Layout("u64", "u32")
-DIMENSION_NAME: Final = Layout(OFFSET)
-MANIFEST_REF: Final = Layout("id12", OFFSET)
-MANIFEST_FILE: Final = Layout("id12", "u64", "u32")
+SNAPSHOT: Final = TableLayout("id12", "id12", OFFSET, "u64", OFFSET, OFFSET, OFFSET, OFFSET)
+NODE: Final = TableLayout("id8", OFFSET, OFFSET, "u8", OFFSET)
+GROUP_DATA: Final = TableLayout()
+ARRAY_DATA: Final = TableLayout(OFFSET, OFFSET, OFFSET, OFFSET)
+DIMENSION: Final = TableLayout("u64", "u32")
+DIMENSION_NAME: Final = TableLayout(OFFSET)
+MANIFEST_REF: Final = TableLayout("id12", OFFSET)
+MANIFEST_FILE: Final = TableLayout("id12", "u64", "u32")
 MANIFEST_FILE_V1: Final = struct.Struct("<12s4xQI4x")
 SMALLEST_FILE: Final = 20
 """Bytes of an entry with an id, its place in the vector included."""

@@ -1,7 +1,7 @@
 """The nodes of a snapshot file.
 
-Unless there are few, only the nodes that are asked for become objects, and those that did not
-change go into the next file as they are.
+If there are many nodes, only those that are asked for become objects, and the bytes of unchanged
+nodes are copied into the next file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from frazil.model.nodes import (
     Node,
     path_order,
 )
-from frazil.model.strings import I64, Strings, copy_runs, gather_runs
+from frazil.model.strings import I64, StringPool, copy_runs, gather_runs
 
 KEPT_NODES: Final = 50
 """Nodes that are written anew more quickly than a file is read back for its bytes."""
@@ -48,7 +48,7 @@ def read_nodes(root: Table, spec: int) -> Sequence[Node]:
         return nodes
     tables = table_columns(root, 2, "nodes", smallest=SMALLEST_NODE)
     spans = tables.vectors(1, 1, "path")
-    paths = Strings(*gather_runs(root.buffer.data, spans.starts, spans.counts))
+    paths = StringPool(*gather_runs(root.buffer.data, spans.starts, spans.counts))
     _check_paths(root.buffer, paths)
     tables.vectors(2, 1, "user_data")  # refused now if they are too long together
     file = _NodeFile(tables, spec)
@@ -70,7 +70,7 @@ def _check_each(paths: Sequence[str], buffer: Buffer) -> None:
         raise buffer.fail("invalid node path")
 
 
-def _check_paths(buffer: Buffer, paths: Strings) -> None:
+def _check_paths(buffer: Buffer, paths: StringPool) -> None:
     if not paths.is_utf8():
         raise buffer.fail("text is not UTF-8")
     if not _is_ascending(paths):
@@ -81,7 +81,7 @@ def _check_paths(buffer: Buffer, paths: Strings) -> None:
         _check_each(paths.tolist(), buffer)
 
 
-def _are_plain(paths: Strings) -> bool:
+def _are_plain(paths: StringPool) -> bool:
     """Whether all paths are valid and have no segment that begins with a dot."""
     data, sizes = paths.data, paths.sizes
     if b"/." in data or not sizes.all():
@@ -94,7 +94,7 @@ def _are_plain(paths: Strings) -> bool:
     return b"//" not in data[1 - int(long[0]) :] and bool(long[1:].all())
 
 
-def _is_ascending(paths: Strings) -> bool:
+def _is_ascending(paths: StringPool) -> bool:
     """Whether texts certainly ascend strictly by their bytes; long ones are not looked at."""
     longest = int(paths.sizes.max())
     if not longest or longest > LONG_PATH or b"\0" in paths.data:
@@ -145,7 +145,7 @@ class NodeTable(Sequence[Node]):
     """
 
     def __init__(
-        self, file: _NodeFile, rows: I64, paths: Strings, changed: Mapping[int, Node]
+        self, file: _NodeFile, rows: I64, paths: StringPool, changed: Mapping[int, Node]
     ) -> None:
         self.spec = file.spec
         self._file = file
@@ -154,7 +154,7 @@ class NodeTable(Sequence[Node]):
         self._paths = paths
         self._changed = changed
         self._found: dict[str, Node] = {}
-        """nodes somebody asked for by path, who will for each of their chunks"""
+        """nodes that were looked up by path; they are looked up again for each of their chunks"""
 
     def __len__(self) -> int:
         return len(self._paths)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from frazil.flatbuf.columns import tables_at
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.flatbuf.strided import encode_tables
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, seal_table, unseal
 from frazil.formats.refs import MAX_NDIM
 from frazil.ids import NodeId, SnapshotId
@@ -32,10 +32,10 @@ ID_LISTS: Final = (
 """Lists of node ids, from slot 1 on."""
 UPDATED_CHUNKS: Final = 7
 MOVED_NODES: Final = 8
-LOG: Final = Layout("id12", *(OFFSET,) * MOVED_NODES)
-ARRAY_CHUNKS: Final = Layout("id8", OFFSET)
-COORDS: Final = Layout(OFFSET)
-MOVE: Final = Layout(OFFSET, OFFSET, "id8", "u8")
+LOG: Final = TableLayout("id12", *(OFFSET,) * MOVED_NODES)
+ARRAY_CHUNKS: Final = TableLayout("id8", OFFSET)
+COORDS: Final = TableLayout(OFFSET)
+MOVE: Final = TableLayout(OFFSET, OFFSET, "id8", "u8")
 SMALLEST_COORDS: Final = 16
 """Bytes of a table with coordinates: 4 each for its place in the vector, its vtable, the place
 of the coordinates, and their number."""

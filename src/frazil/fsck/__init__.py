@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.fsck.checking import fsck, verify
 from frazil.fsck.findings import REFERENCES, RULES, Code, Finding, Level, Report
-from frazil.fsck.plans import RepairPlan, Step
+from frazil.fsck.plans import RepairPlan, RepairStep
 from frazil.fsck.repairing import repair
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "Finding",
     "Level",
     "RepairPlan",
+    "RepairStep",
     "Report",
-    "Step",
     "fsck",
     "repair",
     "verify",

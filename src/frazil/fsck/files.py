@@ -6,11 +6,12 @@ again, column by column, to name the rule that is broken.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import Lock
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -35,8 +36,9 @@ from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
 from frazil.storage.assets import SNAPSHOTS, Lru, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, inline
 from frazil.transaction.context import Context, make_context
+from frazil.transaction.opened import OpenRepository, context_of
 
 T = TypeVar("T")
 K = TypeVar("K", SnapshotId, ManifestId)
@@ -48,7 +50,7 @@ KEPT_REFS: Final = 5_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Read(Generic[T]):
+class CheckedFile(Generic[T]):
     """A file: its content if it can be trusted, and why not if it cannot."""
 
     size_bytes: int = 0
@@ -61,12 +63,12 @@ class Read(Generic[T]):
     """whether a checksum covers the body"""
 
 
-def read_snapshot_file(blob: bytes, key: str) -> Read[Snapshot]:
+def read_snapshot_file(blob: bytes, key: str) -> CheckedFile[Snapshot]:
     """A snapshot file."""
     return _read(blob, key, FileKind.SNAPSHOT, decode_snapshot, _snapshot_trouble)
 
 
-def read_manifest_file(blob: bytes, key: str) -> Read[Manifest]:
+def read_manifest_file(blob: bytes, key: str) -> CheckedFile[Manifest]:
     """A manifest file, with the references of all its arrays decoded."""
 
     def decode(data: bytes, *, key: str) -> Manifest:
@@ -81,7 +83,7 @@ def read_manifest_file(blob: bytes, key: str) -> Read[Manifest]:
     return replace(read, root=None)  # columns are kept for comparisons, the raw bytes need not be
 
 
-def read_log_file(blob: bytes, key: str) -> Read[TransactionLog]:
+def read_log_file(blob: bytes, key: str) -> CheckedFile[TransactionLog]:
     """A transaction log."""
     return _read(blob, key, FileKind.TRANSACTION_LOG, decode_log, lambda _: None)
 
@@ -92,18 +94,18 @@ def _read(
     kind: FileKind,
     decode: Callable[..., T],
     trouble: Callable[[Table], Finding | None],
-) -> Read[T]:
+) -> CheckedFile[T]:
     root, found = open_root(blob, key, kind)
     if root is None:
-        return Read(len(blob), findings=found)
+        return CheckedFile(len(blob), findings=found)
     spec = blob[36]
     try:
         content = decode(blob, key=key)
         is_checked = has_checksum(memoryview(blob)[HEADER.size :])
-        return Read(len(blob), spec, root, content, is_checked=is_checked)
+        return CheckedFile(len(blob), spec, root, content, is_checked=is_checked)
     except FormatError as error:
-        told = _look(trouble, root) or Finding(Code.FILE_DAMAGED, key, str(error))
-        return Read(len(blob), spec, root, findings=(told,))
+        finding = _look(trouble, root) or Finding(Code.FILE_DAMAGED, key, str(error))
+        return CheckedFile(len(blob), spec, root, findings=(finding,))
 
 
 def open_root(blob: bytes, key: str, kind: FileKind) -> tuple[Table | None, tuple[Finding, ...]]:
@@ -145,10 +147,12 @@ def _snapshot_trouble(root: Table) -> Finding | None:
     paths = tables.vectors(1, 1, "path").slices(bytes(root.buffer.data))
     for before, after in pairwise(paths):
         if after <= before:
-            return Finding(Code.NODE_ORDER, key, f"{shown(after)} comes after {shown(before)}")
+            return Finding(
+                Code.NODE_ORDER, key, f"{display_bytes(after)} comes after {display_bytes(before)}"
+            )
     for raw in paths:
         if not _is_path(raw):
-            return Finding(Code.NODE_PATH, key, f"{shown(raw)} is not the path of a node")
+            return Finding(Code.NODE_PATH, key, f"{display_bytes(raw)} is not the path of a node")
     return None
 
 
@@ -192,7 +196,7 @@ def _reference_trouble(buffer: Buffer, start: int, count: int) -> Code | None:
     return None if is_ascending(coords) else Code.CHUNK_ORDER
 
 
-def shown(raw: bytes) -> str:
+def display_bytes(raw: bytes) -> str:
     """Bytes that should be text, for a message."""
     return repr(raw.decode(errors="replace"))
 
@@ -202,35 +206,34 @@ def ascends(items: Sequence[bytes]) -> bool:
     return all(before < after for before, after in pairwise(items))
 
 
-class Files:
+class RepositoryFiles:
     """The files of a repository, straight from its storage; a few are kept for comparisons."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self.objects = ChunkObjects(storage)
-        self.unchecked: dict[str, int] = {}
-        """files whose content no checksum covers, and their sizes"""
+        self._unchecked: dict[str, int] = {}
         self._under_way: dict[str, Lock] = {}
-        self._snapshots: Lru[SnapshotId, Read[Snapshot]] = Lru(
+        self._snapshots: Lru[SnapshotId, CheckedFile[Snapshot]] = Lru(
             KEPT_NODES, lambda read: len(read.content.nodes) if read.content else 1
         )
-        self._manifests: Lru[ManifestId, Read[Manifest]] = Lru(
+        self._manifests: Lru[ManifestId, CheckedFile[Manifest]] = Lru(
             KEPT_REFS, lambda read: read.content.num_refs if read.content else 1
         )
 
-    def snapshot(self, snapshot_id: SnapshotId) -> Read[Snapshot] | None:
+    def snapshot(self, snapshot_id: SnapshotId) -> CheckedFile[Snapshot] | None:
         """A snapshot, or None when there is no such file."""
         return self._load(
             self._snapshots, snapshot_id, snapshot_key(snapshot_id), read_snapshot_file
         )
 
-    def manifest(self, manifest_id: ManifestId) -> Read[Manifest] | None:
+    def manifest(self, manifest_id: ManifestId) -> CheckedFile[Manifest] | None:
         """A manifest, or None when there is no such file."""
         return self._load(
             self._manifests, manifest_id, manifest_key(manifest_id), read_manifest_file
         )
 
-    def log(self, snapshot_id: SnapshotId) -> Read[TransactionLog] | None:
+    def log(self, snapshot_id: SnapshotId) -> CheckedFile[TransactionLog] | None:
         """A transaction log, or None when there is no such file."""
         return self._fetch(log_key(snapshot_id), read_log_file)
 
@@ -242,52 +245,58 @@ class Files:
         return read.content.table(node_id) or ChunkTable.empty(0)
 
     def _load(
-        self, cache: Lru[K, Read[T]], name: K, key: str, read: Callable[[bytes, str], Read[T]]
-    ) -> Read[T] | None:
+        self,
+        cache: Lru[K, CheckedFile[T]],
+        name: K,
+        key: str,
+        read: Callable[[bytes, str], CheckedFile[T]],
+    ) -> CheckedFile[T] | None:
         found = cache.get(name)
         if found is not None:
             return found
         # Snapshots are checked side by side, each with its parent: one of two threads reads a file.
-        with self._under_way.setdefault(key, Lock()):
+        with self._under_way.setdefault(key, Lock()), inline():
             found = cache.get(name) or self._fetch(key, read)
             if found is not None:
                 cache.put(name, found)
         self._under_way.pop(key, None)
         return found
 
-    def _fetch(self, key: str, read: Callable[[bytes, str], Read[T]]) -> Read[T] | None:
+    def _fetch(
+        self, key: str, read: Callable[[bytes, str], CheckedFile[T]]
+    ) -> CheckedFile[T] | None:
         try:
             blob = self.storage.get(key)
         except FormatError as error:  # a file of an older generation, which is decoded to be read
-            return Read(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
+            return CheckedFile(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
         return None if blob is None else self._noted(key, read(blob, key))
 
-    def _noted(self, key: str, read: Read[T]) -> Read[T]:
+    def _noted(self, key: str, read: CheckedFile[T]) -> CheckedFile[T]:
         if read.content is not None and not read.is_checked:
-            self.unchecked[key] = read.size_bytes
+            self._unchecked[key] = read.size_bytes
         return read
+
+    def unchecked(self) -> dict[str, int]:
+        """Files read since the last call whose content no checksum covers, and their sizes."""
+        found: dict[str, int] = {}
+        with contextlib.suppress(KeyError):  # other threads add files meanwhile, and ask too
+            while True:
+                found.update([self._unchecked.popitem()])
+        return found
 
 
 def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:
-    """Names of metadata that do not ascend, which a decoded map does not show."""
+    """Metadata names that are not in ascending order; a decoded map does not show that."""
     names = [item.required_text(0, "name").encode() for item in root.tables(slot)]
     if not ascends(names):
         yield Finding(Code.METADATA_ORDER, target)
 
 
-class Opened(Protocol):
-    """What is asked of an open repository."""
-
-    @property
-    def context(self) -> Context:
-        """Its parts."""
-
-
-Place: TypeAlias = Opened | Context | Storage
+FsckTarget: TypeAlias = OpenRepository | Context | Storage
 """An open repository, or where one is or was."""
 
 
-def open_anyway(place: Place) -> Context:
+def open_anyway(place: FsckTarget) -> Context:
     """The parts of a repository, with default settings where it cannot be opened.
 
     Raises:
@@ -296,7 +305,7 @@ def open_anyway(place: Place) -> Context:
     if isinstance(place, Context):
         return place
     if not isinstance(place, Storage):
-        return place.context
+        return context_of(place)
     try:
         return open_context(place, None, None)
     except FormatError:

@@ -208,8 +208,8 @@ class Finding:
 
     def __str__(self) -> str:
         place = f" {self.path}" if self.path else ""
-        told = self.detail or self.code.meaning
-        return safe(f"{self.level} {self.code}: {self.target}{place}: {told}")
+        detail = self.detail or self.code.meaning
+        return safe(f"{self.level} {self.code}: {self.target}{place}: {detail}")
 
 
 _COUNTS: Final = (

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from frazil.errors import InvalidInputError, RefNotFoundError
-from frazil.fsck.files import Files
+from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Change, check_change, check_log_file, claims_of
 from frazil.fsck.snapshot_rules import check_snapshot_file
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.listing import ID_NAME, portions
+from frazil.maintenance.listing import ID_NAME, batched
 from frazil.model.history import Metadata, Micros, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.marks import CARRIED
 from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key
@@ -22,12 +22,12 @@ FILES_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class SnapshotNode:
     """A snapshot and how it is tied to others."""
 
     id: SnapshotId
     parent: SnapshotId | None
-    """None for a first snapshot, or where nobody knows"""
+    """None for a first snapshot, or where it is not known"""
     is_root: bool
     is_needed: bool
     """whether a branch or tag leads to it"""
@@ -41,7 +41,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class CheckedHistory:
     """Refs, and every snapshot that is listed or that they lead to."""
 
     spec: int
@@ -86,11 +86,11 @@ class History:
             raise RefNotFoundError(f"no branch, tag or snapshot {name!r}")
         return found
 
-    def links(self, wanted: Iterable[SnapshotId]) -> list[Link]:
+    def links(self, wanted: Iterable[SnapshotId]) -> list[SnapshotNode]:
         """What is to be checked of some snapshots, parents before their children."""
         needed = self.reached(self.refs.values())
         return [
-            Link(
+            SnapshotNode(
                 one,
                 self.parents.get(one),
                 is_root=self.is_known and self._is_root(one),
@@ -107,10 +107,10 @@ class History:
         return one is not None and one in self.parents and self.parents[one] is None
 
 
-def listed_history(info: RepoInfo) -> History:
+def listed_history(info: RepoInfo) -> CheckedHistory:
     """The history that a repo object lists."""
     entries = {entry.id: entry for entry in info.snapshots.entries()}
-    return History(
+    return CheckedHistory(
         info.spec_version,
         _refs(info.branches, info.tags),
         {one: entry.parent_id for one, entry in entries.items()},
@@ -120,27 +120,27 @@ def listed_history(info: RepoInfo) -> History:
 
 
 def file_history(
-    files: Files,
+    files: RepositoryFiles,
     branches: Mapping[str, SnapshotId],
     tags: Mapping[str, SnapshotId],
     *,
     spec: int = 1,
     is_known: bool = True,
     has_logs: bool = True,
-) -> History:
+) -> CheckedHistory:
     """The history that snapshot files tell of; where refs are lost, every file counts."""
     start = len(SNAPSHOTS)
     names = (item.key[start:] for item in files.storage.list(SNAPSHOTS))
     parents: dict[SnapshotId, SnapshotId | None] = {}
     times: dict[SnapshotId, Micros] = {}
-    for group in portions(filter(ID_NAME.fullmatch, names), FILES_AT_ONCE):
+    for group in batched(filter(ID_NAME.fullmatch, names), FILES_AT_ONCE):
         ids = [SnapshotId.parse(name) for name in group]
         for one, read in zip(ids, fan_out(files.snapshot, ids), strict=True):
             if read is not None and read.content is not None:
                 parents[one], times[one] = read.content.parent_id, read.content.flushed_at
             elif not is_known:
                 parents[one] = None
-    return History(
+    return CheckedHistory(
         spec,
         _refs(branches, tags),
         parents,
@@ -150,10 +150,10 @@ def file_history(
     )
 
 
-def lone_history(snapshots: Iterable[SnapshotId]) -> History:
-    """Some snapshots without what they descend from, which then nobody has to read."""
+def lone_history(snapshots: Iterable[SnapshotId]) -> CheckedHistory:
+    """A history of some snapshots alone; their ancestors are not read."""
     ids = [*snapshots]
-    return History(0, {str(one): one for one in ids}, dict.fromkeys(ids), has_logs=False)
+    return CheckedHistory(0, {str(one): one for one in ids}, dict.fromkeys(ids), has_logs=False)
 
 
 def _refs(
@@ -163,7 +163,7 @@ def _refs(
     return named | {f"tag {name}": target for name, target in tags.items()}
 
 
-def check_history(history: History, wanted: Iterable[SnapshotId]) -> Iterator[Finding]:
+def check_history(history: CheckedHistory, wanted: Iterable[SnapshotId]) -> Iterator[Finding]:
     """Check how snapshots follow each other."""
     wanted = set(wanted)
     for one in sorted(wanted):
@@ -171,8 +171,8 @@ def check_history(history: History, wanted: Iterable[SnapshotId]) -> Iterator[Fi
         if parent is None or parent not in history.times or one not in history.times:
             continue
         if history.times[one] <= history.times[parent]:
-            told = f"it is not younger than its parent {parent}"
-            yield Finding(Code.SNAPSHOT_TIME, snapshot_key(one), told)
+            detail = f"it is not younger than its parent {parent}"
+            yield Finding(Code.SNAPSHOT_TIME, snapshot_key(one), detail)
     for one in circle_in(history.parents, wanted)[:1]:
         yield Finding(Code.HISTORY_CIRCLE, snapshot_key(one), "it is its own ancestor")
     tips = set(history.refs.values()) & wanted
@@ -201,7 +201,7 @@ def circle_in(
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedCommit:
     """What was found in a commit, and its snapshot if that can be read."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -209,12 +209,12 @@ class Checked:
     has_log: bool = False
 
 
-def check_commit(files: Files, link: Link, *, whole: bool) -> Checked:
+def check_commit(files: RepositoryFiles, link: SnapshotNode, *, whole: bool) -> CheckedCommit:
     """Check a snapshot, its log, and that the log tells all that changed.
 
     Unless `whole`, only whether the snapshot can be read.
     """
-    checked = Checked()
+    checked = CheckedCommit()
     read = files.snapshot(link.id)
     if read is None:
         code = Code.SNAPSHOT_MISSING if link.is_needed else Code.SNAPSHOT_GONE
@@ -230,7 +230,7 @@ def check_commit(files: Files, link: Link, *, whole: bool) -> Checked:
     return checked
 
 
-def _against_entry(link: Link, snapshot: Snapshot) -> Iterator[Finding]:
+def _against_entry(link: SnapshotNode, snapshot: Snapshot) -> Iterator[Finding]:
     key, entry = snapshot_key(link.id), link.entry
     # History that expired in G1 begins with another one, also after an upgrade.
     if link.is_root and link.id == INITIAL_SNAPSHOT_ID and len(snapshot.nodes):
@@ -250,7 +250,11 @@ def _unmarked(metadata: Metadata) -> Metadata:
 
 
 def _check_log(
-    files: Files, link: Link, snapshot: Snapshot | None, spec: int, findings: list[Finding]
+    files: RepositoryFiles,
+    link: SnapshotNode,
+    snapshot: Snapshot | None,
+    spec: int,
+    findings: list[Finding],
 ) -> bool:
     key = log_key(link.id)
     read = files.log(link.id)
@@ -286,7 +290,7 @@ def _check_log(
 
 
 def _pruned_logs(
-    files: Files, link: Link, findings: list[Finding]
+    files: RepositoryFiles, link: SnapshotNode, findings: list[Finding]
 ) -> tuple[list[TransactionLog], bool, bool]:
     """The logs of ancestors that were cut out: all of them? and are there some of version 1?"""
     logs: list[TransactionLog] = []
@@ -294,8 +298,8 @@ def _pruned_logs(
     for one in link.pruned:
         read = files.log(one)
         if read is None:
-            told = f"{snapshot_key(link.id)} has taken it over"
-            findings.append(Finding(Code.LOG_PRUNED_MISSING, log_key(one), told))
+            detail = f"{snapshot_key(link.id)} has taken it over"
+            findings.append(Finding(Code.LOG_PRUNED_MISSING, log_key(one), detail))
         elif read.content is None:
             findings += read.findings
         else:

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.formats.txlog import ID_LISTS
-from frazil.fsck.files import Files, Read, ascends
+from frazil.fsck.files import CheckedFile, RepositoryFiles, ascends
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.history import Move, Snapshot, TransactionLog
 from frazil.model.lookup import ascending_order, lookup_for
 from frazil.model.nodes import ArrayNode, Coordinates, ManifestRef, Node, segment_order
-from frazil.model.strings import Strings
+from frazil.model.strings import StringPool
 from frazil.storage.assets import log_key
 
 U32: TypeAlias = npt.NDArray[np.uint32]
@@ -80,7 +80,7 @@ def claims_of(logs: Iterable[TransactionLog]) -> Claims:
 # --- the file ---
 
 
-def check_log_file(snapshot_id: SnapshotId, read: Read[TransactionLog]) -> Iterator[Finding]:
+def check_log_file(snapshot_id: SnapshotId, read: CheckedFile[TransactionLog]) -> Iterator[Finding]:
     """Check a log by itself."""
     key = log_key(snapshot_id)
     yield from read.findings
@@ -120,7 +120,7 @@ class Change:
     """whether it is the way of one commit"""
 
 
-def check_change(change: Change, files: Files) -> Iterator[Finding]:
+def check_change(change: Change, files: RepositoryFiles) -> Iterator[Finding]:
     """Check that everything that changed between two snapshots is in the logs."""
     old = {node.id: node for node in change.parent.nodes}
     new = {node.id: node for node in change.snapshot.nodes}
@@ -135,8 +135,8 @@ def check_change(change: Change, files: Files) -> Iterator[Finding]:
 
 def _known(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
     claims = change.claims
-    told = claims.new | claims.deleted | claims.updated | claims.chunks.keys()
-    for one in sorted(told - old.keys() - new.keys()):
+    named = claims.new | claims.deleted | claims.updated | claims.chunks.keys()
+    for one in sorted(named - old.keys() - new.keys()):
         # What came and went on the way is called both new and deleted.
         if change.is_complete and not (one in claims.new and one in claims.deleted):
             yield Finding(Code.LOG_UNKNOWN_NODE, change.key, f"node {one}")
@@ -166,8 +166,8 @@ def _updates(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
 
 
 def _moves(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
-    told = {move.node_id for move in change.claims.moves}
-    for one in sorted((old.keys() & new.keys()) - told):
+    moved = {move.node_id for move in change.claims.moves}
+    for one in sorted((old.keys() & new.keys()) - moved):
         if old[one].path != new[one].path:
             was = f"it was at {old[one].path}"
             yield Finding(Code.LOG_MOVED, change.key, was, new[one].path)
@@ -180,7 +180,7 @@ def _moves(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
             yield Finding(Code.LOG_MOVED, change.key, way, move.target)
 
 
-def _chunks(change: Change, old: Nodes, new: Nodes, files: Files) -> Iterator[Finding]:
+def _chunks(change: Change, old: Nodes, new: Nodes, files: RepositoryFiles) -> Iterator[Finding]:
     for one in sorted(new):
         node = new[one]
         if not isinstance(node, ArrayNode):
@@ -194,7 +194,7 @@ def _chunks(change: Change, old: Nodes, new: Nodes, files: Files) -> Iterator[Fi
             yield Finding(Code.LOG_CHUNKS, change.key, "", node.path, some, len(lacking))
 
 
-def changed_between(before: Node | None, after: ArrayNode, files: Files) -> U32 | None:
+def changed_between(before: Node | None, after: ArrayNode, files: RepositoryFiles) -> U32 | None:
     """Chunks that have another reference than before; None when a manifest cannot be read."""
     old: Sequence[ManifestRef] = before.manifests if isinstance(before, ArrayNode) else ()
     kept = {ref.id for ref in old} & {ref.id for ref in after.manifests}
@@ -209,7 +209,7 @@ def changed_between(before: Node | None, after: ArrayNode, files: Files) -> U32 
 
 
 def _joined(tables: Sequence[ChunkTable]) -> ChunkTable | None:
-    """Tables as one; None when they do not go together, which is told elsewhere."""
+    """Tables as one; None when they do not go together, which other rules report."""
     ranks = {table.ndim for table in tables}
     if len(ranks) > 1:
         return None
@@ -229,8 +229,8 @@ def _in_grid(coords: U32, grid: Sequence[int]) -> npt.NDArray[np.bool_]:
     return inside
 
 
-def _lacking(changed: U32, told: Sequence[U32] | None) -> U32:
-    for coords in told or ():
+def _lacking(changed: U32, logged: Sequence[U32] | None) -> U32:
+    for coords in logged or ():
         if not len(changed):
             break
         if not len(coords) or coords.shape[1] != changed.shape[1]:
@@ -293,4 +293,4 @@ def _virtual_differ(old: ChunkTable, here: Rows, new: ChunkTable, there: Rows) -
 def _numbers(texts: Sequence[str]) -> npt.NDArray[np.int32]:
     if not texts:
         return np.zeros(0, np.int32)
-    return Strings.distinct(texts)[0]
+    return StringPool.distinct(texts)[0]

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.codecs import Shape
-from frazil.bulk.fetch import VIRTUAL, References, check_length
-from frazil.bulk.grid import Grid, Layout, layout_of
+from frazil.bulk.fetch import VIRTUAL, ChunkReferences, check_length
+from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.formats.manifest import Manifest
-from frazil.fsck.files import Files, Read
+from frazil.fsck.files import CheckedFile, RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import SHOWN_CHUNKS
-from frazil.fsck.snapshot_rules import Use, box_text
+from frazil.fsck.snapshot_rules import ManifestUse, box_text
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, NativeRef, VirtualRef
@@ -37,8 +37,8 @@ TOLD_LOCATIONS: Final = 20
 
 def check_manifest_file(
     manifest_id: ManifestId,
-    read: Read[Manifest] | None,
-    uses: Collection[Use],
+    read: CheckedFile[Manifest] | None,
+    uses: Collection[ManifestUse],
     containers: Containers,
 ) -> Iterator[Finding]:
     """Check a manifest, and what snapshots say of it."""
@@ -55,10 +55,10 @@ def check_manifest_file(
     if manifest.id != manifest_id:
         yield Finding(Code.MANIFEST_ID, key, f"it says that it is {manifest.id}")
     for count in sorted({use.num_chunk_refs for use in uses} - {-1, manifest.num_refs}):
-        told = f"it has {manifest.num_refs}, recorded are {count}"
-        yield Finding(Code.MANIFEST_COUNT, key, told)
+        detail = f"it has {manifest.num_refs}, recorded are {count}"
+        yield Finding(Code.MANIFEST_COUNT, key, detail)
     seen: set[tuple[object, ...]] = set()
-    for use in sorted(uses, key=lambda use: (use.path, use.extents)):
+    for use in _sorted(uses):
         place = (use.node_id, use.extents, use.grid)
         if place not in seen:
             seen.add(place)
@@ -67,32 +67,36 @@ def check_manifest_file(
         yield from _locations(table, containers, key)
 
 
-def _sizes(size_bytes: int, uses: Collection[Use], key: str) -> Iterator[Finding]:
+def _sorted(uses: Collection[ManifestUse]) -> list[ManifestUse]:
+    return sorted(uses, key=lambda use: (use.path, use.extents))
+
+
+def _sizes(size_bytes: int, uses: Collection[ManifestUse], key: str) -> Iterator[Finding]:
     for size in sorted({use.size_bytes for use in uses} - {-1, size_bytes}):
         # Readers fetch as much as is recorded, and everything where that is zero.
         code = Code.MANIFEST_SIZE if 0 < size < size_bytes else Code.MANIFEST_SIZE_LONG
         yield Finding(code, key, f"it has {size_bytes} bytes, recorded are {size}")
 
 
-def _use(manifest: Manifest, use: Use, key: str) -> Iterator[Finding]:
+def _use(manifest: Manifest, use: ManifestUse, key: str) -> Iterator[Finding]:
     table = manifest.table(use.node_id)
     if table is None or not len(table):
         yield Finding(Code.MANIFEST_ARRAY, key, path=use.path)
         return
     if table.ndim != len(use.grid):
-        told = f"{table.ndim} coordinates for {len(use.grid)} axes"
-        yield Finding(Code.CHUNK_RANK, key, told, use.path)
+        detail = f"{table.ndim} coordinates for {len(use.grid)} axes"
+        yield Finding(Code.CHUNK_RANK, key, detail, use.path)
         return
     hidden = ~_inside(table, use.extents)
     if hidden.any():
         yield Finding(Code.EXTENTS_COVER, key, "", use.path, *_some(table, hidden))
     elif table.ndim and table.extents != use.extents:
-        told = f"covered is {box_text(use.extents)}, held {box_text(table.extents)}"
-        yield Finding(Code.EXTENTS_LOOSE, key, told, use.path)
+        detail = f"covered is {box_text(use.extents)}, held {box_text(table.extents)}"
+        yield Finding(Code.EXTENTS_LOOSE, key, detail, use.path)
     outside = ~_inside(table, tuple((0, max(count, 1)) for count in use.grid))
     if outside.any():
-        told = f"the grid is {list(use.grid)}"
-        yield Finding(Code.CHUNK_OUTSIDE_GRID, key, told, use.path, *_some(table, outside))
+        detail = f"the grid is {list(use.grid)}"
+        yield Finding(Code.CHUNK_OUTSIDE_GRID, key, detail, use.path, *_some(table, outside))
     empty = table.length == 0
     if empty.any():
         yield Finding(Code.CHUNK_EMPTY, key, "", use.path, *_some(table, empty))
@@ -128,14 +132,14 @@ def _locations(table: ChunkTable, containers: Containers, key: str) -> Iterator[
 
 
 def _invalid(texts: list[str], key: str) -> Iterator[Finding]:
-    told = 0
+    reported = 0
     for text in texts:
         try:
             normalised(text)
         except InvalidInputError as error:
             yield Finding(Code.LOCATION_INVALID, key, str(error))
-            told += 1
-            if told == TOLD_LOCATIONS:
+            reported += 1
+            if reported == TOLD_LOCATIONS:
                 return
 
 
@@ -146,7 +150,7 @@ LARGEST: Final = 1 << 32
 
 
 @dataclass(slots=True)
-class Decoded:
+class DecodeResult:
     """How many chunks were decoded, and what was found."""
 
     chunks: int = 0
@@ -160,7 +164,7 @@ class _Array:
     """The chunks of an array in one manifest, and how they are made."""
 
     context: Context
-    layout: Layout
+    layout: ArrayLayout
     path: str
     manifest: str
     virtual: bool
@@ -172,8 +176,8 @@ class _Array:
         shape = _chunk_shape(self.layout.grid, coords)
         chain = self.layout.chain
         if math.prod(shape) * max(1, chain.dtype.itemsize) > LARGEST:
-            told = f"chunks of {shape} cells are too large to be decoded here"
-            return Finding(Code.CHUNK_UNDECODED, self.manifest, told, self.path)
+            detail = f"chunks of {shape} cells are too large to be decoded here"
+            return Finding(Code.CHUNK_UNDECODED, self.manifest, detail, self.path)
         try:
             length = len(ref.data) if isinstance(ref, InlineRef) else ref.length
             check_length(length, chain.encoded_limit(shape))
@@ -187,28 +191,28 @@ class _Array:
             return Finding(Code.CHUNK_DAMAGED, where, str(error), self.path, (coords,), 1)
         if checksums and checksums != {found := crc32c(data)}:
             known = " or ".join(f"{each:08x}" for each in sorted(checksums))
-            told = f"its crc32c is {found:08x}, and was {known} when it was analyzed"
-            return Finding(Code.CHUNK_CHANGED, where, told, self.path, (coords,), 1)
+            detail = f"its crc32c is {found:08x}, and was {known} when it was analyzed"
+            return Finding(Code.CHUNK_CHANGED, where, detail, self.path, (coords,), 1)
         return True
 
 
 def decode_chunks(
     context: Context,
-    files: Files,
+    files: RepositoryFiles,
     manifest_id: ManifestId,
-    uses: Collection[Use],
+    uses: Collection[ManifestUse],
     checksums: Checksums,
     *,
     virtual: bool,
-) -> Decoded:
+) -> DecodeResult:
     """Decode the chunks of a manifest, once for each way that an array describes them.
 
     Where checksums of stored bytes are known, these are compared too.
     """
-    read, done, key = files.manifest(manifest_id), Decoded(), manifest_key(manifest_id)
+    read, done, key = files.manifest(manifest_id), DecodeResult(), manifest_key(manifest_id)
     if read is None or read.content is None:
         return done  # told already
-    for use in {(use.node_id, use.document): use for use in uses}.values():
+    for use in {(use.node_id, use.document): use for use in _sorted(uses)}.values():
         table, layout = read.content.table(use.node_id), _layout(use.document)
         if table is None or table.ndim != len(use.grid):
             continue
@@ -228,7 +232,18 @@ def decode_chunks(
     return done
 
 
-def _layout(document: bytes) -> Layout | None:
+def decoded_bytes(uses: Collection[ManifestUse]) -> int:
+    """About how many bytes the chunks of a manifest are, decoded."""
+    sizes = [0]
+    for count, document in {(use.num_chunk_refs, use.document) for use in uses}:
+        layout = _layout(document)
+        if layout is not None:
+            cells = math.prod(_chunk_shape(layout.grid, (0,) * len(layout.grid)))
+            sizes.append(max(count, 0) * cells * layout.chain.dtype.itemsize)
+    return max(sizes)
+
+
+def _layout(document: bytes) -> ArrayLayout | None:
     try:
         return layout_of(document)
     except (FrazilError, ValueError, KeyError, TypeError):  # told by the rules of snapshots
@@ -236,12 +251,14 @@ def _layout(document: bytes) -> Layout | None:
 
 
 def _known(
-    context: Context, table: ChunkTable, layout: Layout | None, checksums: Checksums
+    context: Context, table: ChunkTable, layout: ArrayLayout | None, checksums: Checksums
 ) -> list[set[int]]:
     """What is known of the bytes of each chunk."""
     if layout is None or not len(checksums.ranges):
         return [set() for _ in range(len(table))]
-    rows, can_be_known = identified(References.of(table), layout.grid, context.containers.expand)
+    rows, can_be_known = identified(
+        ChunkReferences.of(table), layout.grid, context.containers.expand
+    )
     pairs = zip(checksums.of(rows), can_be_known.tolist(), strict=True)
     return [found if is_known else set() for found, is_known in pairs]
 

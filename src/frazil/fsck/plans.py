@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.generation import Generation
-from frazil.fsck.files import Files
+from frazil.fsck.files import RepositoryFiles
 from frazil.ids import SnapshotId
 from frazil.masking import safe
 from frazil.model.history import RepoInfo, Snapshot, SnapshotEntry
@@ -44,7 +44,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RepairStep:
     """One thing to do."""
 
     action: Action
@@ -70,7 +70,7 @@ class Step:
 class RepairPlan(ReportView):
     """What can be brought back and how, and what cannot."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RepairStep, ...] = ()
     losses: tuple[str, ...] = ()
     """what is lost, or cannot be known; a sentence each"""
     applied: bool = False
@@ -102,7 +102,7 @@ class RepairPlan(ReportView):
         try:
             data = json.loads(Path(path).read_text())
             steps = [
-                Step(Action(step["action"]), step["target"], step["detail"], step["facts"])
+                RepairStep(Action(step["action"]), step["target"], step["detail"], step["facts"])
                 for step in data["steps"]
             ]
             if data["format"] != FORMAT:
@@ -128,10 +128,10 @@ def _no_plan(path: str | Path, why: str) -> FormatError:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class RepairState:
     """Refs and history as they are, or as they would be after the steps so far."""
 
-    files: Files
+    files: RepositoryFiles
     generation: Generation
     branches: Mapping[str, SnapshotId]
     tags: Mapping[str, SnapshotId]

@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.fsck.files import Files
-from frazil.fsck.plans import Action, State, Step
+from frazil.fsck.files import RepositoryFiles
+from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet, native_needs
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, NativeRef, concat, overlay
@@ -46,7 +46,7 @@ class ArrayRewrite:
     dropped: list[Coordinates] = field(default_factory=list)
     replaced: list[Coordinates] = field(default_factory=list)
     is_unknown: bool = False
-    """whether a log is missing too, so that nobody knows what was written"""
+    """whether a log is missing too, so that it is not known what was written"""
     is_corrected: bool = False
 
     @property
@@ -85,15 +85,17 @@ class Rewrite:
         """Whether there is anything to do."""
         return self.is_corrected or any(each.is_needed for each in self.arrays)
 
-    def step(self) -> Step:
+    def step(self) -> RepairStep:
         """The commit as a step of a plan."""
         changed = [each for each in self.arrays if each.is_needed]
-        told = ", ".join(each.node.path for each in changed[:4]) or "what it says of its manifests"
+        detail = (
+            ", ".join(each.node.path for each in changed[:4]) or "what it says of its manifests"
+        )
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
-        return Step(
+        return RepairStep(
             Action.REWRITE_ARRAYS,
             self.branch,
-            f"a commit after {self.base.id} with {told}{more}",
+            f"a commit after {self.base.id} with {detail}{more}",
             {
                 "branch": self.branch,
                 "base": str(self.base.id),
@@ -116,7 +118,7 @@ class Rewrite:
                 yield f"{where}: {len(each.replaced)} chunks are as they were at an earlier commit"
 
 
-def plan_rewrite(state: State, branch: str, missing: MissingChunks) -> Rewrite | None:
+def plan_rewrite(state: RepairState, branch: str, missing: MissingChunks) -> Rewrite | None:
     """Plan a commit for a branch; None when its tip cannot be read."""
     base = state.snapshot(state.branches[branch])
     if base is None:
@@ -133,7 +135,7 @@ def plan_rewrite(state: State, branch: str, missing: MissingChunks) -> Rewrite |
     return Rewrite(branch, base, arrays, files, is_corrected)
 
 
-def _true_files(files: Files, base: Snapshot) -> dict[ManifestId, ManifestFile]:
+def _true_files(files: RepositoryFiles, base: Snapshot) -> dict[ManifestId, ManifestFile]:
     used = {ref.id for node in base.nodes if isinstance(node, ArrayNode) for ref in node.manifests}
     found: dict[ManifestId, ManifestFile] = {}
     for one in used:
@@ -143,7 +145,7 @@ def _true_files(files: Files, base: Snapshot) -> dict[ManifestId, ManifestFile]:
     return found
 
 
-def _tables(files: Files, base: Snapshot) -> Iterator[ChunkTable]:
+def _tables(files: RepositoryFiles, base: Snapshot) -> Iterator[ChunkTable]:
     """All references of a snapshot that can be read."""
     for node in base.nodes:
         if isinstance(node, ArrayNode):
@@ -153,7 +155,7 @@ def _tables(files: Files, base: Snapshot) -> Iterator[ChunkTable]:
                     yield table
 
 
-def _bad_objects(files: Files, tables: Iterable[ChunkTable]) -> RowSet:
+def _bad_objects(files: RepositoryFiles, tables: Iterable[ChunkTable]) -> RowSet:
     """Chunk objects that references need and that are gone or too short."""
     bad = RowSet()
     for table in tables:
@@ -163,7 +165,7 @@ def _bad_objects(files: Files, tables: Iterable[ChunkTable]) -> RowSet:
 
 
 def _array(
-    state: State, base: Snapshot, node: ArrayNode, bad: RowSet, missing: MissingChunks
+    state: RepairState, base: Snapshot, node: ArrayNode, bad: RowSet, missing: MissingChunks
 ) -> ArrayRewrite:
     made = ArrayRewrite(node)
     for ref in node.manifests:
@@ -181,7 +183,7 @@ def _array(
 
 
 def _rebuild(
-    state: State, base: Snapshot, ref: ManifestRef, missing: MissingChunks, made: ArrayRewrite
+    state: RepairState, base: Snapshot, ref: ManifestRef, missing: MissingChunks, made: ArrayRewrite
 ) -> None:
     node = made.node
     made.rebuilt += 1
@@ -203,7 +205,7 @@ def _rebuild(
 
 
 def _versions(
-    state: State, tip: SnapshotId, node_id: NodeId, extents: Extents, written: list[U32]
+    state: RepairState, tip: SnapshotId, node_id: NodeId, extents: Extents, written: list[U32]
 ) -> Iterator[ChunkTable | None]:
     """What an array was at each ancestor, None where that cannot be read.
 
@@ -228,7 +230,7 @@ def _versions(
 
 
 def _table_at(
-    files: Files, snapshot: Snapshot, node_id: NodeId, extents: Extents
+    files: RepositoryFiles, snapshot: Snapshot, node_id: NodeId, extents: Extents
 ) -> ChunkTable | None:
     """References of an array in some box; None where they cannot be read."""
     node = next((node for node in snapshot.nodes if node.id == node_id), None)
@@ -273,7 +275,7 @@ def _without(table: ChunkTable, coords: U32) -> ChunkTable:
 
 
 def _mend(
-    state: State,
+    state: RepairState,
     base: Snapshot,
     ref: ManifestRef,
     table: ChunkTable,
@@ -298,7 +300,7 @@ def _mend(
 
 
 def _without_bad(
-    state: State,
+    state: RepairState,
     base: Snapshot,
     table: ChunkTable,
     bad: RowSet,
@@ -322,7 +324,7 @@ def _without_bad(
 
 
 def _older(
-    state: State, tip: SnapshotId, node_id: NodeId, coords: U32, bad: RowSet
+    state: RepairState, tip: SnapshotId, node_id: NodeId, coords: U32, bad: RowSet
 ) -> dict[Coordinates, ChunkRef]:
     """References of earlier versions of chunks whose bytes are there."""
     found: dict[Coordinates, ChunkRef] = {}
@@ -352,7 +354,7 @@ def _find(snapshot: Snapshot | None, node_id: NodeId) -> ArrayNode | None:
     return found if isinstance(found, ArrayNode) else None
 
 
-def _is_there(files: Files, ref: ChunkRef, bad: RowSet) -> bool:
+def _is_there(files: RepositoryFiles, ref: ChunkRef, bad: RowSet) -> bool:
     if not isinstance(ref, NativeRef):
         return True
     ids = np.frombuffer(ref.chunk_id, np.uint8).reshape(1, -1)

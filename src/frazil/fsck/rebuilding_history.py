@@ -14,14 +14,14 @@ from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.config_codec import config_from_yaml
 from frazil.formats.ref_files import branch_key
-from frazil.fsck.files import Files
+from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.history import circle_in
 from frazil.fsck.log_rules import changed_between
-from frazil.fsck.plans import Action, State, Step
+from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.fsck.repo_rules import RefFiles, check_config, read_repo
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
 from frazil.maintenance.file_history import FileHistory
-from frazil.maintenance.lineage import cut, rows_of
+from frazil.maintenance.lineage import drop_snapshots, mask_of
 from frazil.model.history import (
     JSON,
     Move,
@@ -37,8 +37,8 @@ from frazil.storage.base import Storage
 
 
 def plan_history(
-    state: State, tips: Mapping[str, SnapshotId]
-) -> tuple[list[Step], list[str], State]:
+    state: RepairState, tips: Mapping[str, SnapshotId]
+) -> tuple[list[RepairStep], list[str], RepairState]:
     """Plan where branches go back to, and what is cut out; return the state after that.
 
     `tips` tells where a branch should go, if somebody knows better.
@@ -46,7 +46,7 @@ def plan_history(
     bad = _unreadable(state)
     if not bad:
         return [], [], state
-    steps: list[Step] = []
+    steps: list[RepairStep] = []
     losses: list[str] = []
     branches = dict(state.branches)
     for name, tip in sorted(state.branches.items()):
@@ -77,8 +77,8 @@ def plan_history(
     return steps, losses, replace(after, entries=entries, info=info)
 
 
-def _reset_step(branch: str, tip: SnapshotId, found: SnapshotId) -> Step:
-    return Step(
+def _reset_step(branch: str, tip: SnapshotId, found: SnapshotId) -> RepairStep:
+    return RepairStep(
         Action.RESET_BRANCH,
         branch,
         f"from {tip} back to {found}",
@@ -86,18 +86,18 @@ def _reset_step(branch: str, tip: SnapshotId, found: SnapshotId) -> Step:
     )
 
 
-def _cut_step(gone: Iterable[SnapshotId]) -> Step:
+def _cut_step(gone: Iterable[SnapshotId]) -> RepairStep:
     names = sorted(map(str, gone))
-    told = f"{', '.join(names)} out of the history"
-    return Step(Action.CUT_SNAPSHOTS, "repo", told, {"snapshots": names})
+    detail = f"{', '.join(names)} out of the history"
+    return RepairStep(Action.CUT_SNAPSHOTS, "repo", detail, {"snapshots": names})
 
 
 def without(table: SnapshotTable, gone: Iterable[SnapshotId]) -> SnapshotTable:
     """The history without some snapshots; those that followed them take over their logs."""
-    return cut(table, rows_of(table, gone), to_root=False)
+    return drop_snapshots(table, mask_of(table, gone), to_root=False)
 
 
-def _unreadable(state: State) -> set[SnapshotId]:
+def _unreadable(state: RepairState) -> set[SnapshotId]:
     """Snapshots that are listed or that a ref leads to, and that cannot be read."""
     wanted = {*state.branches.values(), *state.tags.values()}
     if state.info is not None:
@@ -105,8 +105,10 @@ def _unreadable(state: State) -> set[SnapshotId]:
     return {one for one in wanted if state.snapshot(one) is None}
 
 
-def _fall_back(state: State, name: str, tip: SnapshotId, losses: list[str]) -> SnapshotId | None:
-    """The newest ancestor that can be read, or where nobody knows ancestors, what must be it."""
+def _fall_back(
+    state: RepairState, name: str, tip: SnapshotId, losses: list[str]
+) -> SnapshotId | None:
+    """The newest ancestor that can be read, or the best guess where ancestors are not known."""
     for one in state.ancestry(tip):
         if state.snapshot(one) is not None:
             return one
@@ -117,21 +119,21 @@ def _fall_back(state: State, name: str, tip: SnapshotId, losses: list[str]) -> S
     if choice is None:
         return None
     if choice.others:
-        told = ", ".join(map(str, choice.others))
+        detail = ", ".join(map(str, choice.others))
         losses.append(
             f"the parent of {tip} is assumed to be {choice.tip}, the newest snapshot that no "
-            f"other branch leads to; it may be {told}"
+            f"other branch leads to; it may be {detail}"
         )
     return choice.tip
 
 
-def plan_parents(state: State) -> tuple[list[Step], list[str], State]:
+def plan_parents(state: RepairState) -> tuple[list[RepairStep], list[str], RepairState]:
     """Plan which snapshots get another parent; return the state after that.
 
     A parent is older than its child. In a circle one is not, and that is the one to change: to
     the newest older snapshot that has lost its child, or to the first of all.
     """
-    steps: list[Step] = []
+    steps: list[RepairStep] = []
     losses: list[str] = []
     entries = dict(state.entries)
     if state.info is not None:  # a repo object tells parents by their place in its own list
@@ -141,8 +143,8 @@ def plan_parents(state: State) -> tuple[list[Step], list[str], State]:
         was, parent = entries[child].parent_id, _likely_parent(entries, child)
         entries[child] = replace(entries[child], parent_id=parent)
         facts = {"snapshot": str(child), "from": str(was), "to": str(parent)}
-        told = f"its parent {was}, which descends from it, is taken to be {parent}"
-        steps.append(Step(Action.CHANGE_PARENT, snapshot_key(child), told, facts))
+        detail = f"its parent {was}, which descends from it, is taken to be {parent}"
+        steps.append(RepairStep(Action.CHANGE_PARENT, snapshot_key(child), detail, facts))
         losses.append(f"the parent of {child} is assumed to be {parent}")
     return steps, losses, replace(state, entries=entries)
 
@@ -165,7 +167,7 @@ def _likely_parent(entries: Mapping[SnapshotId, SnapshotEntry], child: SnapshotI
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TipChoice:
     """Where a branch must have been, or may have been."""
 
     tip: SnapshotId
@@ -175,7 +177,7 @@ class Choice:
 
 def choose_tip(
     entries: Mapping[SnapshotId, SnapshotEntry], tips: Iterable[SnapshotId]
-) -> Choice | None:
+) -> TipChoice | None:
     """The newest end of a line that no other ref needs; any end where all are needed."""
     parents = {entry.parent_id for entry in entries.values()}
     ends = {one for one in entries if one not in parents}
@@ -189,17 +191,17 @@ def choose_tip(
     if not free:
         return None
     *others, tip = free
-    return Choice(tip, tuple(others))
+    return TipChoice(tip, tuple(others))
 
 
 def rebuild_refs(
     refs: RefFiles, history: FileHistory, tips: Mapping[str, SnapshotId], *, encoded: bool
-) -> tuple[list[Step], list[str]]:
+) -> tuple[list[RepairStep], list[str]]:
     """Plan the files of branches that cannot be read, and of main if there is none.
 
     `tips` tells where branches were, as far as somebody knows.
     """
-    steps: list[Step] = []
+    steps: list[RepairStep] = []
     losses: list[str] = []
     broken = dict(refs.damaged)
     if MAIN not in refs.branches and MAIN not in broken:
@@ -208,7 +210,7 @@ def rebuild_refs(
     taken = [*refs.branches.values(), *refs.tags.values()]
     # Main first: without it there is no repository.
     for name in sorted(broken, key=lambda name: (name != MAIN, name)):
-        choice = Choice(tips[name]) if name in tips else choose_tip(entries, taken)
+        choice = TipChoice(tips[name]) if name in tips else choose_tip(entries, taken)
         if choice is None:
             losses.append(f"branch {name!r}: no snapshot can be read")
             continue
@@ -220,7 +222,7 @@ def rebuild_refs(
             )
         taken.append(choice.tip)
         steps.append(
-            Step(
+            RepairStep(
                 Action.RESTORE_REF,
                 broken[name],
                 f"branch {name!r} at {choice.tip}",
@@ -237,7 +239,7 @@ def rebuild_refs(
 class ConfigFix:
     """What takes the place of a configuration that cannot be read."""
 
-    step: Step
+    step: RepairStep
     loss: str
     blob: bytes | None = None
     """the file, for version 1; None for no configuration at all"""
@@ -283,15 +285,15 @@ def _is_readable(blob: bytes) -> bool:
     return True
 
 
-def _told(target: str, backup: str | None) -> tuple[Step, str]:
-    told = "no configuration" if backup is None else f"the configuration of {backup}"
+def _told(target: str, backup: str | None) -> tuple[RepairStep, str]:
+    detail = "no configuration" if backup is None else f"the configuration of {backup}"
     lost = "there is no older one" if backup is None else f"that of {backup} takes its place"
-    return Step(
-        Action.RESTORE_CONFIG, target, told, {"backup": backup}
+    return RepairStep(
+        Action.RESTORE_CONFIG, target, detail, {"backup": backup}
     ), f"the configuration is lost: {lost}"
 
 
-def missing_logs(state: State) -> Iterator[TransactionLog]:
+def missing_logs(state: RepairState) -> Iterator[TransactionLog]:
     """The logs that snapshots in use should have and have not."""
     done: set[SnapshotId] = set()
     for tip in sorted({*state.branches.values(), *state.tags.values()}):
@@ -310,7 +312,9 @@ def missing_logs(state: State) -> Iterator[TransactionLog]:
                 yield log
 
 
-def difference_log(parent: Snapshot, snapshot: Snapshot, files: Files) -> TransactionLog | None:
+def difference_log(
+    parent: Snapshot, snapshot: Snapshot, files: RepositoryFiles
+) -> TransactionLog | None:
     """What changed from one snapshot to another; None where a manifest cannot be read."""
     old = {node.id: node for node in parent.nodes}
     new = {node.id: node for node in snapshot.nodes}

@@ -15,10 +15,10 @@ from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_repo_object import REPO_KEY, first_repo_info
 from frazil.errors import SnapshotNotFoundError
 from frazil.formats.repo_info import snapshot_table
-from frazil.fsck.files import Files
+from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Claims, claims_of
-from frazil.fsck.plans import Action, Step
+from frazil.fsck.plans import Action, RepairStep
 from frazil.fsck.rebuilding_history import choose_tip
 from frazil.fsck.repo_rules import read_repo
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
@@ -72,7 +72,7 @@ def _is_explained(before: Node, after: Node, claims: Claims, *, has_moved: bool)
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedSnapshots:
     """Snapshots whose parents were found, and those whose were not."""
 
     parents: dict[SnapshotId, SnapshotId] = field(default_factory=dict)
@@ -88,12 +88,14 @@ class Placed:
         return [one for one in [*self.parents, *self.alone] if one not in above]
 
 
-def place(files: Files, known: Mapping[SnapshotId, Micros], loose: Sequence[Snapshot]) -> Placed:
+def find_parents(
+    files: RepositoryFiles, known: Mapping[SnapshotId, Micros], loose: Sequence[Snapshot]
+) -> PlacedSnapshots:
     """Find the parents of loose snapshots among known ones, by age, and each other.
 
     Where several would do, as for a commit that changed nothing, it is the youngest.
     """
-    placed = Placed()
+    placed = PlacedSnapshots()
     ages = dict(known)
     for snapshot in sorted(loose, key=lambda one: one.flushed_at):
         log = files.log(snapshot.id)
@@ -111,7 +113,7 @@ def place(files: Files, known: Mapping[SnapshotId, Micros], loose: Sequence[Snap
     return placed
 
 
-def _fits(files: Files, one: SnapshotId, snapshot: Snapshot, claims: Claims) -> bool:
+def _fits(files: RepositoryFiles, one: SnapshotId, snapshot: Snapshot, claims: Claims) -> bool:
     read = files.snapshot(one)
     return (
         read is not None and read.content is not None and explains(read.content, snapshot, claims)
@@ -134,19 +136,19 @@ class Rebuilt:
     """A repo object that may take the place of a damaged one."""
 
     info: RepoInfo
-    step: Step
+    step: RepairStep
     losses: tuple[str, ...]
     verbatim: bytes | None = None
     """the backup itself, where there is nothing to add to it"""
 
 
-def rewrite_repo(info: RepoInfo, findings: Sequence[Finding]) -> Step | None:
+def rewrite_repo(info: RepoInfo, findings: Sequence[Finding]) -> RepairStep | None:
     """Plan to write a repo object anew whose order or operations log break rules."""
     codes = {finding.code for finding in findings} & UNTIDY
     if not codes:
         return None
     facts = {"branches": {name: str(tip) for name, tip in sorted(with_main(info).items())}}
-    return Step(Action.REWRITE_REPO, REPO_KEY, ", ".join(sorted(map(str, codes))), facts)
+    return RepairStep(Action.REWRITE_REPO, REPO_KEY, ", ".join(sorted(map(str, codes))), facts)
 
 
 def with_main(info: RepoInfo) -> Mapping[str, SnapshotId]:
@@ -158,7 +160,7 @@ def with_main(info: RepoInfo) -> Mapping[str, SnapshotId]:
     return info.branches if choice is None else {**info.branches, MAIN: choice.tip}
 
 
-def rebuild_repo(files: Files, tips: Mapping[str, SnapshotId]) -> Rebuilt | None:
+def rebuild_repo(files: RepositoryFiles, tips: Mapping[str, SnapshotId]) -> Rebuilt | None:
     """Plan a repo object; None when neither a backup nor a snapshot can be read.
 
     `tips` tells where branches were, as far as somebody knows.
@@ -179,11 +181,11 @@ def rebuild_repo(files: Files, tips: Mapping[str, SnapshotId]) -> Rebuilt | None
         base = replace(base, latest_updates=UpdateLog.of([begun]))
         name, blob, losses = None, None, [_ALL_LOST]
     known = {entry.id: entry.flushed_at for entry in base.snapshots.entries()}
-    placed = place(files, known, loose)
+    placed = find_parents(files, known, loose)
     times = {one.id: one for one in loose}
     growth = _grow(base, placed, times, tips, is_backed=backup is not None)
     losses += growth.losses
-    step = Step(
+    step = RepairStep(
         Action.RESTORE_REPO,
         REPO_KEY,
         _told(name, growth),
@@ -228,7 +230,7 @@ def _newest_backup(storage: Storage) -> tuple[str, RepoInfo, bytes] | None:
     return None
 
 
-def _loose(files: Files, listed: set[SnapshotId]) -> list[Snapshot]:
+def _loose(files: RepositoryFiles, listed: set[SnapshotId]) -> list[Snapshot]:
     """Snapshot files that are sound and not listed."""
     start = len(SNAPSHOTS)
     found: list[Snapshot] = []
@@ -272,7 +274,7 @@ class _Growth:
 
 def _grow(
     base: RepoInfo,
-    placed: Placed,
+    placed: PlacedSnapshots,
     loose: dict[SnapshotId, Snapshot],
     tips: Mapping[str, SnapshotId],
     *,
@@ -308,7 +310,7 @@ def _advance(
     growth: _Growth,
     branch: str,
     tip: SnapshotId,
-    placed: Placed,
+    placed: PlacedSnapshots,
     loose: dict[SnapshotId, Snapshot],
     *,
     is_backed: bool,
@@ -323,9 +325,9 @@ def _advance(
         if len(nexts) > 1:
             if is_backed:
                 return
-            told = ", ".join(sorted(map(str, nexts)))
+            detail = ", ".join(sorted(map(str, nexts)))
             growth.losses.append(
-                f"branch {branch!r} may go on from {tip} with any of {told}; it is assumed to be "
+                f"branch {branch!r} may go on from {tip} with any of {detail}; it is assumed to be "
                 "the line with the newest snapshot"
             )
             nexts.sort(key=lambda one: _newest_below(one, placed, loose))
@@ -334,7 +336,9 @@ def _advance(
         growth.attached.append((tip, branch))
 
 
-def _newest_below(one: SnapshotId, placed: Placed, loose: dict[SnapshotId, Snapshot]) -> Micros:
+def _newest_below(
+    one: SnapshotId, placed: PlacedSnapshots, loose: dict[SnapshotId, Snapshot]
+) -> Micros:
     newest, rest = 0, [one]
     while rest:
         here = rest.pop()
@@ -344,7 +348,7 @@ def _newest_below(one: SnapshotId, placed: Placed, loose: dict[SnapshotId, Snaps
 
 
 def _aside(
-    growth: _Growth, leaf: SnapshotId, placed: Placed, loose: dict[SnapshotId, Snapshot]
+    growth: _Growth, leaf: SnapshotId, placed: PlacedSnapshots, loose: dict[SnapshotId, Snapshot]
 ) -> None:
     """Give a line of snapshots that may or may not have been published a branch of its own."""
     name = f"recovered-{str(leaf)[:SHORT]}"
@@ -360,7 +364,7 @@ def _attach(
     growth: _Growth,
     branch: str,
     tip: SnapshotId,
-    placed: Placed,
+    placed: PlacedSnapshots,
     loose: dict[SnapshotId, Snapshot],
 ) -> None:
     """Point a branch to a snapshot, with those before it that are not listed yet."""
@@ -377,7 +381,7 @@ def _attach(
 def _with_growth(
     base: RepoInfo,
     backup: str | None,
-    placed: Placed,
+    placed: PlacedSnapshots,
     growth: _Growth,
     loose: dict[SnapshotId, Snapshot],
 ) -> RepoInfo:
@@ -400,11 +404,11 @@ def _with_growth(
             add(UpdateType.NewDetachedSnapshot(one), time)
         else:
             add(UpdateType.NewCommit(branch, one), time)
-    told = {branch for _, branch in growth.attached}
+    attached = {branch for _, branch in growth.attached}
     for name, tip in growth.branches.items():
         if name in growth.created:
             add(UpdateType.BranchCreated(name), last)
-        elif name not in told and base.branches[name] != tip:
+        elif name not in attached and base.branches[name] != tip:
             add(UpdateType.BranchReset(name, base.branches[name]), last)
     return replace(
         base,

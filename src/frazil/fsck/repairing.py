@@ -34,9 +34,9 @@ from frazil.errors import (
 )
 from frazil.formats.ref_files import encode_ref
 from frazil.formats.repo_info import encode_repo_info
-from frazil.fsck.files import Files, Place, open_anyway
+from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import Finding
-from frazil.fsck.plans import Action, RepairPlan, State, Step
+from frazil.fsck.plans import Action, RepairPlan, RepairState, RepairStep
 from frazil.fsck.rebuilding_arrays import ArrayRewrite, MissingChunks, Rewrite, plan_rewrite
 from frazil.fsck.rebuilding_history import (
     ConfigFix,
@@ -60,7 +60,7 @@ from frazil.model.history import (
     UpdateType,
 )
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
-from frazil.run import Progress
+from frazil.progress import Progress, Tell, silent
 from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
 from frazil.tip import require_writable
@@ -71,18 +71,18 @@ METADATA: Final = "frazil_repair"
 
 
 def repair(
-    place: Place,
+    place: FsckTarget,
     *,
     apply: bool = False,
     missing_chunks: MissingChunks = "drop",
     tips: Mapping[str, str] | None = None,
     expected: RepairPlan | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> RepairPlan:
     """Plan how to bring back a damaged repository, and do it if told so.
 
-    Nothing is overwritten that is not kept aside below `overwritten/` first, and branches change
-    by new commits, so that every state before the repair can still be looked at.
+    Before a file is overwritten, a copy is kept below `overwritten/`. Branches change by new
+    commits, so that every state before the repair can still be read.
 
     Args:
         place: an open repository, or the storage of one, which may be too damaged to open.
@@ -110,7 +110,7 @@ def repair(
             f"repositories of {context.generation.title} cannot be repaired, only checked",
             kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
         )
-    tell = progress or (lambda *_: None)
+    tell = progress or silent
     known = {name: SnapshotId.parse(tip) for name, tip in (tips or {}).items()}
     plan = _Repair(context, missing_chunks, known, tell).run()
     if expected is not None and not plan.is_same(expected):
@@ -132,9 +132,9 @@ class _Repair:
     context: Context
     missing: MissingChunks
     tips: Mapping[str, SnapshotId]
-    tell: Progress
+    tell: Tell
     apply: bool = False
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RepairStep] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
 
@@ -146,24 +146,24 @@ class _Repair:
         state = self._history(self._beginning())
         for number, branch in enumerate(sorted(state.branches), 1):
             self._branch(state, branch)
-            self.tell("branches", number, len(state.branches))
+            self.tell(Progress("branches", number, len(state.branches)))
         self._logs(state)
         return RepairPlan(tuple(self.steps), tuple(self.losses), self.apply, tuple(self.made))
 
     # --- what a repository begins with ---
 
-    def _beginning(self) -> State:
-        self.tell("repository", 0, 1)
+    def _beginning(self) -> RepairState:
+        self.tell(Progress("repository", 0, 1))
         return self._repo() if self.context.generation.repo_object else self._refs()
 
-    def _repo(self) -> State:
+    def _repo(self) -> RepairState:
         found = self.storage.fetch(REPO_KEY)
         assert not isinstance(found, Unchanged)
         info, findings = (None, []) if found is None else read_repo(found.data)
         if info is not None:
             info = self._tidy(info, findings)
         else:
-            rebuilt = rebuild_repo(Files(self.storage), self.tips)
+            rebuilt = rebuild_repo(RepositoryFiles(self.storage), self.tips)
             if rebuilt is None:
                 raise FormatError("no backup and no snapshot is left to begin with", key=REPO_KEY)
             self.steps.append(rebuilt.step)
@@ -174,8 +174,8 @@ class _Repair:
         self._config(fix_config(self.storage, info))
         entries = {entry.id: entry for entry in info.snapshots.entries()}
         generation = self.context.generation
-        files = Files(self.storage)
-        return State(files, generation, dict(info.branches), dict(info.tags), entries, info)
+        files = RepositoryFiles(self.storage)
+        return RepairState(files, generation, dict(info.branches), dict(info.tags), entries, info)
 
     def _tidy(self, info: RepoInfo, findings: Sequence[Finding]) -> RepoInfo:
         """Have a repo object that breaks rules written anew, and give it as it is then."""
@@ -195,7 +195,7 @@ class _Repair:
         blob = rebuilt.verbatim or encode_repo_info(rebuilt.info)
         self._replace(REPO_KEY, found, blob, file_attributes("repo-info", 2))
 
-    def _refs(self) -> State:
+    def _refs(self) -> RepairState:
         self._config(fix_config_file(self.storage))
         refs: RefFiles = read_ref_files(self.storage)
         past = read_file_history(self.storage)
@@ -212,8 +212,8 @@ class _Repair:
                 assert not isinstance(found, Unchanged)
                 self._replace(step.target, found, encode_ref(tip), JSON_FILE)
         entries = {one: known.entry for one, known in past.known.items()}
-        files = Files(self.storage)
-        return State(files, self.context.generation, branches, refs.tags, entries)
+        files = RepositoryFiles(self.storage)
+        return RepairState(files, self.context.generation, branches, refs.tags, entries)
 
     def _config(self, fix: ConfigFix | None) -> None:
         if fix is None:
@@ -257,8 +257,8 @@ class _Repair:
 
     # --- history ---
 
-    def _history(self, state: State) -> State:
-        self.tell("history", 0, len(state.entries))
+    def _history(self, state: RepairState) -> RepairState:
+        self.tell(Progress("history", 0, len(state.entries)))
         for plan in (plan_parents, partial(plan_history, tips=self.tips)):
             steps, losses, after = plan(state)
             self.steps += steps
@@ -267,10 +267,10 @@ class _Repair:
                 for step in steps:
                     self._change_history(state, step)
             state = after
-        self.tell("history", len(state.entries), len(state.entries))
+        self.tell(Progress("history", len(state.entries), len(state.entries)))
         return state
 
-    def _change_history(self, state: State, step: Step) -> None:
+    def _change_history(self, state: RepairState, step: RepairStep) -> None:
         refs = self.context.refs
         if step.action == Action.RESET_BRANCH:
             tip = SnapshotId.parse(step.facts["from"])
@@ -287,7 +287,7 @@ class _Repair:
             raise SessionStateError("only a repo object lists snapshots")
         refs.edit(lambda info: _cut(info, gone))
 
-    def _change_parent(self, state: State, step: Step) -> None:
+    def _change_parent(self, state: RepairState, step: RepairStep) -> None:
         old = state.snapshot(SnapshotId.parse(step.facts["snapshot"]))
         assert old is not None
         self._keep_file(step.target)
@@ -302,7 +302,7 @@ class _Repair:
 
     # --- arrays ---
 
-    def _branch(self, state: State, branch: str) -> None:
+    def _branch(self, state: RepairState, branch: str) -> None:
         rewrite = plan_rewrite(state, branch, self.missing)
         if rewrite is None or not rewrite.is_needed:
             return
@@ -313,11 +313,11 @@ class _Repair:
 
     # --- logs ---
 
-    def _logs(self, state: State) -> None:
+    def _logs(self, state: RepairState) -> None:
         for log in missing_logs(state):
             key = log_key(log.id)
-            told = "made of the difference to the parent"
-            self.steps.append(Step(Action.WRITE_LOG, key, told))
+            detail = "made of the difference to the parent"
+            self.steps.append(RepairStep(Action.WRITE_LOG, key, detail))
             if self.apply:
                 self.storage.make_durable([self.context.assets.save_log(log)])
 

@@ -74,8 +74,8 @@ def _trouble(root: Table, error: FormatError) -> Finding:
 
 def _check(root: Table, info: RepoInfo, spec: int, key: str) -> Iterator[Finding]:
     if spec != info.spec_version:
-        told = f"the header names {spec}, the content {info.spec_version}"
-        yield Finding(Code.REPO_SPEC, key, told)
+        detail = f"the header names {spec}, the content {info.spec_version}"
+        yield Finding(Code.REPO_SPEC, key, detail)
     yield from _names(root, info, key)
     yield from metadata_order(root, 6, key)
     yield from _status(root, key)

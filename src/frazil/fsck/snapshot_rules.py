@@ -11,7 +11,7 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.reader import Table
 from frazil.formats.snapshot import MANIFEST_FILE_V1
 from frazil.formats.zarr_meta import ArrayMeta, GroupMeta, parse_node
-from frazil.fsck.files import Read, ascends, metadata_order
+from frazil.fsck.files import CheckedFile, ascends, metadata_order
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import ManifestId, NodeId, SnapshotId, parent_path
 from frazil.model.history import Snapshot
@@ -25,7 +25,7 @@ TOLD_NODES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ManifestUse:
     """How a snapshot uses a manifest for one of its arrays."""
 
     node_id: NodeId
@@ -38,7 +38,7 @@ class Use:
     """zarr.json, where chunks are to be decoded"""
 
 
-def check_snapshot_file(snapshot_id: SnapshotId, read: Read[Snapshot]) -> Iterator[Finding]:
+def check_snapshot_file(snapshot_id: SnapshotId, read: CheckedFile[Snapshot]) -> Iterator[Finding]:
     """Check a snapshot by itself."""
     key, snapshot = snapshot_key(snapshot_id), read.content
     yield from read.findings
@@ -52,7 +52,7 @@ def check_snapshot_file(snapshot_id: SnapshotId, read: Read[Snapshot]) -> Iterat
     yield from _manifests(snapshot, key)
 
 
-def uses_of(snapshot: Snapshot, *, documents: bool) -> Iterator[tuple[ManifestId, Use]]:
+def uses_of(snapshot: Snapshot, *, documents: bool) -> Iterator[tuple[ManifestId, ManifestUse]]:
     """What a snapshot says of each manifest that its arrays need."""
     files = {file.id: file for file in snapshot.manifest_files}
     for node in snapshot.nodes:
@@ -62,7 +62,7 @@ def uses_of(snapshot: Snapshot, *, documents: bool) -> Iterator[tuple[ManifestId
             file = files.get(ref.id)
             yield (
                 ref.id,
-                Use(
+                ManifestUse(
                     node.id,
                     node.path,
                     ref.extents,
@@ -92,11 +92,11 @@ def _layout(root: Table, spec: int, key: str) -> Iterator[Finding]:
 def _nodes(snapshot: Snapshot, spec: int, key: str) -> Iterator[Finding]:
     by_path: dict[str, Node] = {node.path: node for node in snapshot.nodes}
     by_id: dict[NodeId, str] = {}
-    told: dict[Code, int] = {}
+    reported: dict[Code, int] = {}
     for node in snapshot.nodes:
         for finding in _node(node, spec, key, by_path, by_id):
-            told[finding.code] = told.get(finding.code, 0) + 1
-            if told[finding.code] <= TOLD_NODES:
+            reported[finding.code] = reported.get(finding.code, 0) + 1
+            if reported[finding.code] <= TOLD_NODES:
                 yield finding
         by_id[node.id] = node.path
 
@@ -132,23 +132,23 @@ def _array(node: ArrayNode, meta: ArrayMeta, key: str) -> Iterator[Finding]:
     if node.shape != meta.shape:
         found = [(dim.array_length, dim.num_chunks) for dim in node.shape]
         wanted = [(dim.array_length, dim.num_chunks) for dim in meta.shape]
-        told = f"lengths and chunks are {found}, by zarr.json {wanted}"
-        yield Finding(Code.NODE_SHAPE, key, told, node.path)
+        detail = f"lengths and chunks are {found}, by zarr.json {wanted}"
+        yield Finding(Code.NODE_SHAPE, key, detail, node.path)
     if node.dimension_names != meta.dimension_names:
-        told = f"they are {node.dimension_names}, by zarr.json {meta.dimension_names}"
-        yield Finding(Code.NODE_DIMENSION_NAMES, key, told, node.path)
+        detail = f"they are {node.dimension_names}, by zarr.json {meta.dimension_names}"
+        yield Finding(Code.NODE_DIMENSION_NAMES, key, detail, node.path)
     for ref in node.manifests:
         beyond = any(
             end > max(count, 1) for (_, end), count in zip(ref.extents, node.grid, strict=True)
         )
         if beyond:
-            told = f"{manifest_key(ref.id)} covers {box_text(ref.extents)} of {list(node.grid)}"
-            yield Finding(Code.EXTENTS_OUTSIDE, key, told, node.path)
+            detail = f"{manifest_key(ref.id)} covers {box_text(ref.extents)} of {list(node.grid)}"
+            yield Finding(Code.EXTENTS_OUTSIDE, key, detail, node.path)
     if len(node.manifests) <= MANY_MANIFESTS:
         for one, other in combinations(node.manifests, 2):
             if overlap(one.extents, other.extents):
-                told = f"{manifest_key(one.id)} and {manifest_key(other.id)}"
-                yield Finding(Code.EXTENTS_OVERLAP, key, told, node.path)
+                detail = f"{manifest_key(one.id)} and {manifest_key(other.id)}"
+                yield Finding(Code.EXTENTS_OVERLAP, key, detail, node.path)
 
 
 def box_text(extents: Extents) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from frazil.model.display import Field, Literal
+from frazil.model.display import Field, Verbatim
 from frazil.model.nodes import ArrayNode
 from frazil.naming import OFFICIAL
 from frazil.store import FrazilStore
 from frazil.transaction.changeset import ChangeSet
-from frazil.transaction.keyspace import KeySpace, Last, Span
+from frazil.transaction.keyspace import ByteSelection, KeySpace, LastBytes
 
 __all__ = ["IcechunkStore"]
 
@@ -19,9 +19,9 @@ class OfficialKeys(KeySpace):
 
     __slots__ = ()
 
-    def _document_part(self, span: Span | None, size: int) -> tuple[int, int]:
+    def _document_part(self, span: ByteSelection | None, size: int) -> tuple[int, int]:
         # Of a metadata document it gives all but the last bytes; of a chunk the last ones.
-        if isinstance(span, Last):
+        if isinstance(span, LastBytes):
             return 0, max(0, size - span.count)
         return super()._document_part(span, size)
 
@@ -46,8 +46,8 @@ class IcechunkStore(FrazilStore):
 
     def shown_fields(self) -> Iterable[Field]:
         yield Field("read_only", self._session.read_only)
-        yield Field("snapshot_id", Literal(self._session.snapshot_id))
-        yield Field("branch", Literal(str(self._session.branch)))
+        yield Field("snapshot_id", Verbatim(self._session.snapshot_id))
+        yield Field("branch", Verbatim(str(self._session.branch)))
 
     @property
     def _may_write(self) -> bool:

@@ -11,8 +11,8 @@ from typing import Final
 
 from frazil.bulk.codecs import LARGE_CHUNK
 from frazil.formats.envelope import justified
-from frazil.ingestion.plans import Findings, Joint
-from frazil.ingestion.records import FileScan, Shape, Variable
+from frazil.ingestion.plans import Findings, JoinedVariable
+from frazil.ingestion.records import FileScan, FileVariable, Shape
 
 _PLAIN_CODECS: Final = ("bytes", "gribberish", "zstd", "gzip", "blosc", "crc32c")
 _PLAIN_FAMILIES: Final = ("numcodecs.", "imagecodecs_")
@@ -20,7 +20,7 @@ LARGEST_COPY: Final = 1 << 40
 """Bytes of an array that can be copied from files of any size."""
 
 
-def alignment(joint: Joint, findings: Findings) -> int:
+def alignment(joint: JoinedVariable, findings: Findings) -> int:
     """Check that chunks of all files fit one grid; tell the rows to cut them into, or 0."""
     bare = [
         (url, part)
@@ -38,8 +38,8 @@ def alignment(joint: Joint, findings: Findings) -> int:
     if bare:
         return 0
     if len(joint.dims) > len(joint.own[0].dims) and not _takes_new_axes(joint.own[0]):
-        told = f"its codecs do not let chunks get the new dimension {joint.dims[0]!r}"
-        findings.error("codecs", told, joint.urls, joint.name, can_materialize=True)
+        detail = f"its codecs do not let chunks get the new dimension {joint.dims[0]!r}"
+        findings.error("codecs", detail, joint.urls, joint.name, can_materialize=True)
         return 0
     odd = _misfits(joint)
     if not odd:
@@ -50,7 +50,7 @@ def alignment(joint: Joint, findings: Findings) -> int:
     return split
 
 
-def _misfits(joint: Joint) -> list[int]:
+def _misfits(joint: JoinedVariable) -> list[int]:
     """Places in the list of files whose chunks are others, or do not begin on the grid."""
     first = joint.parts[0]
     sizes = dict(zip(first.dims, first.chunks, strict=True))
@@ -68,7 +68,7 @@ def _misfits(joint: Joint) -> list[int]:
     return found
 
 
-def _splitting(joint: Joint) -> int:
+def _splitting(joint: JoinedVariable) -> int:
     """The rows of slabs that uncompressed chunks can be cut into so that they fit; 0: none.
 
     Only along the first axis: there a slab is one run of bytes. In a repository the grid stays
@@ -93,7 +93,7 @@ def _splitting(joint: Joint) -> int:
     return fixed if rows % fixed == 0 else 0
 
 
-def _tell_misfit(joint: Joint, odd: Sequence[int], findings: Findings) -> None:
+def _tell_misfit(joint: JoinedVariable, odd: Sequence[int], findings: Findings) -> None:
     first = joint.parts[0]
     others = [place for place in odd if joint.parts[place].chunks != first.chunks]
     if others:
@@ -116,7 +116,7 @@ def _tell_misfit(joint: Joint, odd: Sequence[int], findings: Findings) -> None:
     )
 
 
-def _takes_new_axes(variable: Variable) -> bool:
+def _takes_new_axes(variable: FileVariable) -> bool:
     """Whether a chunk stays the same bytes when its shape gets axes of length one."""
     return all(
         codec["name"] in _PLAIN_CODECS or codec["name"].startswith(_PLAIN_FAMILIES)
@@ -132,7 +132,8 @@ def copied_chunks(
 ) -> Shape:
     """Chunks of a copy: as wanted, else as in the files, cut where these are too large.
 
-    Whoever copies a chunk has all of it in memory, and the chunk of a file may be the whole array.
+    A task that copies a chunk has all of it in memory, and the chunk of a file may be the whole
+    array.
     """
     chunks = []
     for dim, length, size in zip(dims, shape, own, strict=True):
@@ -145,19 +146,19 @@ def copied_chunks(
     return tuple(chunks)
 
 
-def require_chunks(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
-    """Find chunks that whoever copies them could not hold."""
+def check_chunk_sizes(name: str, chunks: Shape, itemsize: int, findings: Findings) -> None:
+    """Find chunks that are too large for the memory of a task."""
     size = itemsize * prod(chunks)
     if size > LARGE_CHUNK:
-        told = (
+        detail = (
             f"a chunk would have {size:,} bytes, and may have {LARGE_CHUNK:,} to be copied; ask for"
             " smaller chunks"
         )
-        findings.error("chunks", told, (), name)
+        findings.error("chunks", detail, (), name)
 
 
-def require_justified(
-    sources: Sequence[tuple[FileScan, Variable]], itemsize: int, findings: Findings
+def check_expansion(
+    sources: Sequence[tuple[FileScan, FileVariable]], itemsize: int, findings: Findings
 ) -> None:
     """Find a variable whose values are many more than the bytes of its files can stand for."""
     whole = itemsize * sum(prod(part.shape) for _, part in sources)
@@ -166,8 +167,8 @@ def require_justified(
         for scan, part in sources
     )
     if whole > justified(packed, whole, least=LARGEST_COPY):
-        told = (
+        detail = (
             f"a copy would have {whole:,} bytes, though its files have {packed:,} only; if you"
             " trust them, allow more with frazil.config.set(max_expansion=...)"
         )
-        findings.error("too-large", told, [scan.url for scan, _ in sources], sources[0][1].name)
+        findings.error("too-large", detail, [scan.url for scan, _ in sources], sources[0][1].name)

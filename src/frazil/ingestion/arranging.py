@@ -1,6 +1,6 @@
 """How files follow each other: the dimensions along which they differ, and their order there.
 
-Pure: from scans to `Axis` records. Order comes from coordinate values; where there are none, it
+Pure: from scans to `JoinAxis` records. Order comes from coordinate values; where there are none, it
 is the order in which the files were given, and only for a dimension that the user named.
 """
 
@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from frazil.cf.times import TimeUnits, common_units, converted, shown_time, time_units
 from frazil.errors import InvalidInputError
-from frazil.ingestion.encoding import same
-from frazil.ingestion.plans import ABSENT, Axis, Findings
+from frazil.ingestion.encoding import values_match
+from frazil.ingestion.plans import ABSENT, Findings, JoinAxis
 from frazil.ingestion.records import Array, FileScan
 
 MANY_STEPS: Final = 1.5
@@ -54,19 +54,19 @@ class _Dimension:
         bare = self.bare
         is_mixed = 0 < len(bare) < len(self.files)
         if is_mixed:
-            told = f"there are no coordinate values for the dimension {self.name!r}"
-            findings.error("missing-coordinate", told, bare)
+            detail = f"there are no coordinate values for the dimension {self.name!r}"
+            findings.error("missing-coordinate", detail, bare)
         return not is_mixed
 
     def axis(
         self, ranks: Sequence[int], lengths: Sequence[int], values: Array | None, *, is_new: bool
-    ) -> Axis:
+    ) -> JoinAxis:
         """The axis on which each file has the part of its rank."""
         block = np.full(len(self.scans), ABSENT, np.int64)
         block[list(self.files)] = ranks
         starts = np.cumsum([0, *lengths])
         units = None if values is None else self.units
-        return Axis(self.name, int(starts[-1]), block, starts, values, units, is_new)
+        return JoinAxis(self.name, int(starts[-1]), block, starts, values, units, is_new)
 
 
 def arrange(
@@ -75,7 +75,7 @@ def arrange(
     findings: Findings,
     *,
     has_base: bool = False,
-) -> list[Axis]:
+) -> list[JoinAxis]:
     """Find the dimensions to join files along, and their order; the first scan may be the base.
 
     What stands in the way is put into `findings`.
@@ -100,16 +100,16 @@ def _differing(
         if not dim.require_values(findings):
             continue
         known = [each for each in dim.values if each is not None]
-        if known and not all(same(known[0], each) for each in known[1:]):
+        if known and not all(values_match(known[0], each) for each in known[1:]):
             found.append(name)
         pairs = zip(dim.urls, dim.lengths, strict=True)
         odd = [url for url, length in pairs if length != dim.lengths[0]]
         if odd and not known:
-            told = (
+            detail = (
                 f"the dimension {name!r} has different lengths and no coordinate; if files"
                 " are to be joined along it in the order given, name it as dimension to join"
             )
-            findings.error("unknown-order", told, odd)
+            findings.error("unknown-order", detail, odd)
     return found
 
 
@@ -160,7 +160,7 @@ def _axis(
     findings: Findings,
     *,
     has_base: bool,
-) -> Axis | None:
+) -> JoinAxis | None:
     having = [number for number, each in enumerate(sizes) if name in each]
     is_new = not any(number or not has_base for number in having)
     if is_new:
@@ -186,7 +186,9 @@ def _refuse_scalars(scans: Sequence[FileScan], name: str, findings: Findings) ->
         )
 
 
-def _in_order(dim: _Dimension, findings: Findings, *, is_new: bool, has_base: bool) -> Axis | None:
+def _in_order(
+    dim: _Dimension, findings: Findings, *, is_new: bool, has_base: bool
+) -> JoinAxis | None:
     name, urls = dim.name, dim.urls
     values = [each for each in dim.values if each is not None]
     if not _are_sound(name, urls, values, findings):
@@ -209,11 +211,11 @@ def _in_order(dim: _Dimension, findings: Findings, *, is_new: bool, has_base: bo
         return None
     if has_base and dim.files[0] == 0 and order[0] != numbers[0]:
         early = [url for url, n in zip(urls, numbers, strict=True) if n == order[0]]
-        told = (
+        detail = (
             f"values of {name!r} come before those that the repository has; only what follows"
             " them can be appended"
         )
-        findings.error("before-existing", told, early)
+        findings.error("before-existing", detail, early)
         return None
     joined = np.concatenate([part for part, _ in parts])
     rank = {number: place for place, number in enumerate(order)}
@@ -273,17 +275,17 @@ def _follow(
         is_good = False
         shift = _shift(before, after)
         if shift is not None:
-            told = (
+            detail = (
                 f"values of {name!r} are the same but for at most {shift:g}: if they are meant to"
                 " be the same, make them equal in the files"
             )
-            findings.error("shifted", told, (first, second))
+            findings.error("shifted", detail, (first, second))
             continue
-        told = (
+        detail = (
             f"values of {name!r} overlap: one file ends at {shown_time(ends, units)}, the next"
             f" begins at {shown_time(begins, units)}"
         )
-        findings.error("overlap", told, (first, second))
+        findings.error("overlap", detail, (first, second))
     return is_good
 
 

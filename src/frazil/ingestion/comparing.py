@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.cf.decoding import PACKING
-from frazil.ingestion.encoding import decoded_fill, dtype_of, same
-from frazil.ingestion.plans import Findings, Joint
-from frazil.ingestion.records import Variable, canonical
+from frazil.ingestion.encoding import decoded_fill, encoded_dtype, values_match
+from frazil.ingestion.plans import Findings, JoinedVariable
+from frazil.ingestion.records import FileVariable, canonical
 
 MEANING: Final = ("units", "calendar", "flag_values", "flag_masks", "standard_name", "positive")
 """Attributes that say what a value is."""
@@ -21,7 +21,7 @@ ENCODING: Final = (("data_type", "dtype"), ("codecs", "codecs"), ("fill_value", 
 """Parts of the metadata of an array that must be equal, and what a difference is called."""
 
 
-def same_dims(joint: Joint, findings: Findings) -> tuple[str, ...] | None:
+def same_dims(joint: JoinedVariable, findings: Findings) -> tuple[str, ...] | None:
     """The dimensions that a variable has in all files."""
     first = joint.own[0].dims
     pairs = zip(joint.own_urls, joint.own, strict=True)
@@ -29,13 +29,13 @@ def same_dims(joint: Joint, findings: Findings) -> tuple[str, ...] | None:
     if not odd:
         return first
     other = next(iter(odd.values()))
-    told = f"({', '.join(other)}) here, and ({', '.join(first)}) in the first file"
-    findings.error("dimensions", f"the dimensions are {told}", odd, joint.name)
+    detail = f"({', '.join(other)}) here, and ({', '.join(first)}) in the first file"
+    findings.error("dimensions", f"the dimensions are {detail}", odd, joint.name)
     return None
 
 
 def same_attrs(
-    joint: Joint, findings: Findings, but: frozenset[str] = frozenset()
+    joint: JoinedVariable, findings: Findings, but: frozenset[str] = frozenset()
 ) -> dict[str, Any] | None:
     """The attributes of the first file, if those that matter are the same in all."""
     first = joint.parts[0].attrs
@@ -55,24 +55,24 @@ def same_attrs(
             is_good = False
             code = "packing" if key in PACKING else CODES.get(key, "meaning")
             ours = _shown(key, joint.parts[0])
-            told = f"{key} is {_shown(key, part)} here, and {ours} in the first file"
-            findings.error(code, told, urls, joint.name, can_materialize=key in PACKING)
+            detail = f"{key} is {_shown(key, part)} here, and {ours} in the first file"
+            findings.error(code, detail, urls, joint.name, can_materialize=key in PACKING)
     if loose:
-        told = f"attributes differ, those of the first file are taken: {', '.join(sorted(loose))}"
-        findings.note("attributes", told, (), joint.name)
+        detail = f"attributes differ, those of the first file are taken: {', '.join(sorted(loose))}"
+        findings.note("attributes", detail, (), joint.name)
     return first if is_good else None
 
 
-def _shown(key: str, part: Variable) -> str:
+def _shown(key: str, part: FileVariable) -> str:
     """An attribute for people: numbers as numbers, whatever Zarr spells them like."""
     value = part.attrs.get(key, "missing")
     if key == "_FillValue" and isinstance(value, str) and key in part.attrs:
-        found = decoded_fill(part.attrs, dtype_of(part.encoding))
+        found = decoded_fill(part.attrs, encoded_dtype(part.encoding))
         value = found.item() if isinstance(found, np.generic) else found
     return repr(value)
 
 
-def same_encoding(joint: Joint, findings: Findings, *, has_codecs: bool = True) -> bool:
+def same_encoding(joint: JoinedVariable, findings: Findings, *, has_codecs: bool = True) -> bool:
     """Whether the bytes of chunks mean the same in all files.
 
     Without `has_codecs` only the type of the values counts, as for values that are copied.
@@ -90,8 +90,8 @@ def same_encoding(joint: Joint, findings: Findings, *, has_codecs: bool = True) 
         if files:
             is_same = False
             theirs = next(iter(files.values()))
-            told = f"{key} is {_brief(theirs)} here, and {_brief(ours)} in the first file"
-            findings.error(code, told, files, joint.name, can_materialize=True)
+            detail = f"{key} is {_brief(theirs)} here, and {_brief(ours)} in the first file"
+            findings.error(code, detail, files, joint.name, can_materialize=True)
     return is_same
 
 
@@ -107,15 +107,15 @@ def _codec(each: Mapping[str, Any]) -> str:
     return f"{each.get('name')}({inner})" if inner else str(each.get("name"))
 
 
-def same_values(parts: Sequence[Variable]) -> bool:
+def same_values(parts: Sequence[FileVariable]) -> bool:
     """Whether all parts have values, and the same ones."""
     first = parts[0].values
     return first is not None and all(
-        part.values is not None and same(first, part.values) for part in parts[1:]
+        part.values is not None and values_match(first, part.values) for part in parts[1:]
     )
 
 
-def equal_values(joint: Joint, findings: Findings, *, has_codecs: bool = True) -> bool:
+def equal_values(joint: JoinedVariable, findings: Findings, *, has_codecs: bool = True) -> bool:
     """Whether a variable that is not joined has the same values in all files that were loaded."""
     first = joint.parts[0].values
     if first is None:
@@ -123,14 +123,14 @@ def equal_values(joint: Joint, findings: Findings, *, has_codecs: bool = True) -
     odd = [
         url
         for url, part in zip(joint.urls, joint.parts, strict=True)
-        if part.values is None or not same(first, part.values)
+        if part.values is None or not values_match(first, part.values)
     ]
     if odd:
-        told = (
+        detail = (
             "the values differ from those of the first file, and no dimension of it is joined;"
             " leave the variable out, or name the dimension to join"
         )
-        findings.error("coordinate-values", told, odd, joint.name)
+        findings.error("coordinate-values", detail, odd, joint.name)
     return not odd
 
 

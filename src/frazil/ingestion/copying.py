@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.errors import FrazilError
-from frazil.ingestion.encoding import decoded_fill, dtype_of
-from frazil.ingestion.isolation import Limits, ParserEndedError, isolated
+from frazil.ingestion.encoding import decoded_fill, encoded_dtype
+from frazil.ingestion.isolation import ParserEndedError, ParserLimits, isolated
 from frazil.ingestion.parsers import Format
-from frazil.ingestion.plans import Plan, Planned, missing_value
-from frazil.ingestion.records import Array, Origin, Shape, Source
+from frazil.ingestion.plans import IngestPlan, PlannedArray, missing_value
+from frazil.ingestion.records import Array, InputFile, Shape, VariableOrigin
 from frazil.ingestion.sources import bad_file, look
 from frazil.ingestion.writing import write_values
 from frazil.session import ForkSession
@@ -27,7 +27,11 @@ from frazil.transaction.changeset import ChangeSet
 
 
 def read_part(
-    origin: Origin, region: tuple[slice, ...], options: Mapping[str, Any], *, decode: bool = False
+    origin: VariableOrigin,
+    region: tuple[slice, ...],
+    options: Mapping[str, Any],
+    *,
+    decode: bool = False,
 ) -> Array:
     """Read a region of a variable, as stored or with its CF packing undone.
 
@@ -41,18 +45,18 @@ def read_part(
         from frazil.ingestion.hdf import read_hdf
 
         given = tuple(sorted(options.items()))
-        source = Source(origin.url, given, origin.group, origin.allowed)
+        source = InputFile(origin.url, given, origin.group, origin.allowed)
         values = read_hdf(source, origin.name, region)
     else:
         from frazil.ingestion.parsers import read_parsed
 
         values = read_parsed(origin, region, options)
-    return decoded(values, json.loads(origin.attributes)) if decode else values
+    return apply_cf(values, json.loads(origin.attributes)) if decode else values
 
 
 def read_safely(
-    limits: Limits,
-    origin: Origin,
+    limits: ParserLimits,
+    origin: VariableOrigin,
     region: tuple[slice, ...],
     options: Mapping[str, Any],
     *,
@@ -65,14 +69,16 @@ def read_safely(
         )
 
 
-def digest_safely(options: Mapping[str, Any], limits: Limits, origin: Origin) -> bytes:
+def digest_safely(
+    options: Mapping[str, Any], limits: ParserLimits, origin: VariableOrigin
+) -> bytes:
     """A hash of all values of a variable, made in the helper of this process."""
     with _named(origin):
         return isolated(replace(limits, memory=0), digest, options, origin)
 
 
 @contextmanager
-def _named(origin: Origin) -> Iterator[None]:
+def _named(origin: VariableOrigin) -> Iterator[None]:
     """Let whatever goes wrong tell the file and the variable."""
     try:
         yield
@@ -80,13 +86,13 @@ def _named(origin: Origin) -> Iterator[None]:
         is_ended = isinstance(error, ParserEndedError)
         if isinstance(error, FrazilError) and not is_ended:
             raise
-        told = error.args[0] if is_ended else f"{type(error).__name__}: {error}"
+        detail = error.args[0] if is_ended else f"{type(error).__name__}: {error}"
         raise bad_file(
-            f"the values of {origin.name!r} cannot be read: {told}", origin.url
+            f"the values of {origin.name!r} cannot be read: {detail}", origin.url
         ) from None
 
 
-def decoded(values: Array, attrs: Mapping[str, Any]) -> Array:
+def apply_cf(values: Array, attrs: Mapping[str, Any]) -> Array:
     """Values with scale, offset and missing values of CF applied, as xarray does it."""
     import xarray as xr
 
@@ -99,7 +105,7 @@ def decoded(values: Array, attrs: Mapping[str, Any]) -> Array:
     return np.asarray(made.values)
 
 
-def digest(options: Mapping[str, Any], origin: Origin) -> bytes:
+def digest(options: Mapping[str, Any], origin: VariableOrigin) -> bytes:
     """A hash of all values of a variable."""
     values = read_part(origin, (), options)
     state = hashlib.blake2b(repr((values.shape, values.dtype.str)).encode(), digest_size=16)
@@ -113,23 +119,23 @@ TASK_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SourceRegion:
     """A region of a file, and where it goes in the region of a task."""
 
-    origin: Origin
+    origin: VariableOrigin
     source: tuple[slice, ...]
     target: tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopyTask:
     """A region of an array to write, and the pieces it is made of."""
 
     path: str
     region: tuple[slice, ...]
     dtype: np.dtype[Any]
     fill: Any
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SourceRegion, ...]
     decode: bool
 
     @property
@@ -139,7 +145,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Copied:
+class CopyResult:
     """What a task wrote: references, not values."""
 
     changes: ChangeSet
@@ -149,26 +155,32 @@ class Copied:
     """statistics, where they were asked for"""
 
 
-def copies(plan: Plan, array: Planned, path: str, limit: int = TASK_BYTES) -> Iterator[Copy]:
+def copies(
+    plan: IngestPlan, array: PlannedArray, path: str, limit: int = TASK_BYTES
+) -> Iterator[CopyTask]:
     """The tasks that copy an array."""
-    dtype = dtype_of(array.encoding)
+    dtype = encoded_dtype(array.encoding)
     spans = [(plan.start(array, file), plan.part_shape(array, file)) for file in array.files]
     origins = [plan.scans[file].origin(array.name) for file in array.files]
     fill = missing_value(array)
     dims = plan.scans[array.files[0]][array.name].dims if array.files else ()
     is_own = [dim in dims for dim in array.dims]  # files may lack axes
-    for region in boxes(array.first, array.shape, array.chunks, limit // max(1, dtype.itemsize)):
+    for region in chunk_boxes(
+        array.first, array.shape, array.chunks, limit // max(1, dtype.itemsize)
+    ):
         pieces = tuple(
-            Piece(origin, tuple(compress(source, is_own)), target)
+            SourceRegion(origin, tuple(compress(source, is_own)), target)
             for (start, shape), origin in zip(spans, origins, strict=True)
             if (met := _meeting(region, start, shape)) is not None
             for source, target in [met]
         )
         if pieces:
-            yield Copy(path, region, dtype, fill, pieces, array.is_decoded)
+            yield CopyTask(path, region, dtype, fill, pieces, array.is_decoded)
 
 
-def boxes(first: Shape, shape: Shape, chunks: Shape, limit: int) -> Iterator[tuple[slice, ...]]:
+def chunk_boxes(
+    first: Shape, shape: Shape, chunks: Shape, limit: int
+) -> Iterator[tuple[slice, ...]]:
     """Regions of whole chunks that hold at most so many values, or one chunk each.
 
     The first region along an axis may begin inside a chunk, where an array is extended.
@@ -201,13 +213,13 @@ def _meeting(
 def copy(
     fork: ForkSession,
     options: Mapping[str, Any],
-    limits: Limits,
-    item: Copy,
+    limits: ParserLimits,
+    item: CopyTask,
     *,
     statistics: bool = False,
-) -> Copied:
+) -> CopyResult:
     """Read the pieces of a region, write it, and tell where its chunks are."""
-    values = gather(item, options, limits)
+    values = gather_values(item, options, limits)
     session = ForkSession.__new__(ForkSession)
     session.__setstate__(fork.__getstate__())
     session.state.changes = fork.state.changes.of_nodes()
@@ -216,10 +228,10 @@ def copy(
     write_values(session, item.path, item.region, values)
     changes = session.state.changes.of_chunks()
     count = sum(len(each.columns()[0]) for each in changes.chunks.values())
-    return Copied(changes, count, values.nbytes, recorder.held)
+    return CopyResult(changes, count, values.nbytes, recorder.held)
 
 
-def gather(item: Copy, options: Mapping[str, Any], limits: Limits) -> Array:
+def gather_values(item: CopyTask, options: Mapping[str, Any], limits: ParserLimits) -> Array:
     """The values of a region."""
     values = np.full(item.shape, item.fill, item.dtype)
     for piece in item.pieces:

@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
-from frazil.cf.decoding import FILL, plain_fill, plain_fill_attribute
+from frazil.cf.decoding import FILL, fill_attribute, plain_fill
 from frazil.formats.zarr_meta import with_checksum
-from frazil.ingestion.records import PHONY, Array, References, Shape, Variable, canonical, plain
+from frazil.ingestion.records import (
+    PHONY,
+    Array,
+    FileReferences,
+    FileVariable,
+    Shape,
+    canonical,
+    ordered_json,
+)
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
 
@@ -53,7 +61,7 @@ def foreign_encoding(meaning: Meaning) -> str:
     """The same by the libraries that know every type and codec."""
     from virtualizarr.manifests.utils import create_v3_array_metadata
 
-    with quiet():
+    with without_zarr_warnings():
         made = create_v3_array_metadata(
             shape=(1,),
             data_type=meaning.dtype,
@@ -65,7 +73,7 @@ def foreign_encoding(meaning: Meaning) -> str:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def without_zarr_warnings() -> Iterator[None]:
     """Codecs and types of other formats are not in Zarr's specification; zarr need not say so."""
     from zarr.errors import UnstableSpecificationWarning, ZarrUserWarning
 
@@ -94,12 +102,10 @@ def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # no
     """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
     if dtype.kind == "O":
         return {FILL: fill.decode() if isinstance(fill, bytes) else str(fill)}
-    value = np.asarray(fill).astype(dtype).reshape(())
-    if (plain := plain_fill_attribute(value, dtype)) is not None:
-        return {FILL: plain}
-    from virtualizarr.parsers.utils import encode_cf_fill_value
-
-    return {FILL: encode_cf_fill_value(value, dtype)}
+    value = fill_attribute(fill, dtype)
+    if value is None:
+        raise ValueError(f"values of type {dtype} have no _FillValue")
+    return {FILL: value}
 
 
 def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type
@@ -115,7 +121,7 @@ def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa
     return FillValueCoder.decode(attrs[FILL], dtype.str)
 
 
-def document(
+def array_json(
     encoding: str,
     shape: Shape,
     chunks: Shape,
@@ -141,19 +147,19 @@ def variable_from(
     name: str,
     meta: Mapping[str, Any],
     encoding: str,
-    references: References | None,
+    references: FileReferences | None,
     values: Array | None = None,
     nameless: str = PHONY,
-) -> Variable:
+) -> FileVariable:
     """A variable from the `zarr.json` of an array; names are made up for dimensions without."""
     dims = meta.get("dimension_names") or [None] * len(meta["shape"])
-    return Variable(
+    return FileVariable(
         name,
         tuple(dim or f"{nameless}{axis}" for axis, dim in enumerate(dims)),
         tuple(meta["shape"]),
         tuple(meta["chunk_grid"]["configuration"]["chunk_shape"]),
         encoding,
-        plain(meta.get("attributes") or {}),
+        ordered_json(meta.get("attributes") or {}),
         references,
         values,
     )
@@ -161,15 +167,17 @@ def variable_from(
 
 def coordinate(
     name: str, dims: tuple[str, ...], values: Array, attrs: Mapping[str, Any]
-) -> Variable:
+) -> FileVariable:
     """A variable that is nothing but values at hand."""
     encoding = encoding_of(Meaning(values.dtype.newbyteorder("<"), 0.0))
     shape = tuple(values.shape)
     chunks = tuple(max(1, n) for n in shape)
-    return Variable(name, dims, shape, chunks, encoding, plain(dict(attrs)), None, values)
+    return FileVariable(
+        name, dims, shape, chunks, encoding, ordered_json(dict(attrs)), None, values
+    )
 
 
-def dtype_of(encoding: str) -> np.dtype[Any]:
+def encoded_dtype(encoding: str) -> np.dtype[Any]:
     """The type of the values in memory."""
     return _dtype_of(canonical(json.loads(encoding)["data_type"]))
 
@@ -184,7 +192,7 @@ def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> 
     import zarr
     from zarr.core.metadata import ArrayV3Metadata
 
-    with quiet():
+    with without_zarr_warnings():
         made = zarr.create_array(
             zarr.storage.MemoryStore(),
             shape=(1,),
@@ -198,7 +206,7 @@ def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> 
         return encoding_from(made.metadata)
 
 
-def same(one: Array, other: Array) -> bool:
+def values_match(one: Array, other: Array) -> bool:
     """Whether two arrays hold the same values; NaN equals NaN."""
     if one.shape != other.shape:
         return False
@@ -214,7 +222,7 @@ def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
 
 def renewed(encoding: str, compressor: str | None) -> str:
     """An encoding with the codecs of arrays that are written here, and all else the same."""
-    codecs = native_codecs(dtype_of(encoding), compressor)
+    codecs = native_codecs(encoded_dtype(encoding), compressor)
     return canonical(json.loads(encoding) | {"codecs": codecs})
 
 
@@ -239,7 +247,7 @@ _NAMES: Final = {
 
 
 def plain_encoding(dtype: np.dtype[Any], fill: object, codecs: list[dict[str, Any]]) -> str | None:
-    """The encoding of numbers of a type that went through some codecs; None for what is not plain.
+    """The encoding of numbers of a type that went through some codecs; None for any other encoding.
 
     Nearly every variable of an archive is plain, and a worker that meets nothing else need not
     import zarr, xarray and VirtualiZarr.

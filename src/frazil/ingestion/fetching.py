@@ -14,14 +14,14 @@ from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
 from frazil.errors import ErrorKind, FrazilError, StorageError, unsuitable
-from frazil.ingestion.encoding import document, dtype_of, quiet
-from frazil.ingestion.records import Array, ObstacleError, References, Variable
-from frazil.ingestion.sources import client_for, reading, shown
+from frazil.ingestion.encoding import array_json, encoded_dtype, without_zarr_warnings
+from frazil.ingestion.records import Array, FileReferences, FileVariable, ObstacleError
+from frazil.ingestion.sources import client_for, display_url, reading
 from frazil.storage.locations import key_of
 
 
-def read_variable(
-    variable: Variable, region: tuple[slice, ...], options: Mapping[str, Any]
+def fetch_values(
+    variable: FileVariable, region: tuple[slice, ...], options: Mapping[str, Any]
 ) -> Array:
     """Values of a region, as stored; only the chunks that it touches are fetched.
 
@@ -43,15 +43,17 @@ def read_variable(
     # A scalar has one chunk, and no numbers to find it by.
     wanted = np.array([*product(*spans)], np.int64).reshape(prod(map(len, spans)), len(spans))
     chunks = _fetch(variable, wanted, options)
-    made = document(variable.encoding, variable.shape, variable.chunks, variable.dims, {})
+    made = array_json(variable.encoding, variable.shape, variable.chunks, variable.dims, {})
     held = {"zarr.json": made, **chunks}
     store = MemoryStore({key: cpu.Buffer.from_bytes(data) for key, data in held.items()})
     try:
-        with quiet():
+        with without_zarr_warnings():
             array = zarr.open_array(store, mode="r", zarr_format=3)
             return np.asarray(array[region if variable.dims else ()])
     except Exception as error:  # a codec may raise anything
-        place = shown(variable.references.locations[0]) if variable.references.locations else ""
+        place = (
+            display_url(variable.references.locations[0]) if variable.references.locations else ""
+        )
         raise unsuitable(
             f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
             file=place,
@@ -59,7 +61,7 @@ def read_variable(
 
 
 def require_same(
-    variable: Variable,
+    variable: FileVariable,
     chunks: Iterable[int],
     read: Callable[[tuple[slice, ...], np.dtype[Any]], Array],
     library: str,
@@ -69,7 +71,7 @@ def require_same(
     for number in chunks:
         region = variable.region(number)
         try:
-            seen = read_variable(variable, region, options)
+            seen = fetch_values(variable, region, options)
         except FrazilError as error:
             raise ObstacleError(f"its codecs do not decode it ({error.args[0]})") from error
         expected = read(region, seen.dtype)
@@ -77,7 +79,7 @@ def require_same(
             raise ObstacleError(f"its codecs decode it to other values than {library} does")
 
 
-def _is_run(variable: Variable, refs: References) -> bool:
+def _is_run(variable: FileVariable, refs: FileReferences) -> bool:
     """Whether the bytes of all chunks, put together, are the values: records of NetCDF 3."""
     return (
         variable.is_raw
@@ -89,17 +91,17 @@ def _is_run(variable: Variable, refs: References) -> bool:
     )
 
 
-def _joined(variable: Variable, refs: References, options: Mapping[str, Any]) -> Array:
+def _joined(variable: FileVariable, refs: FileReferences, options: Mapping[str, Any]) -> Array:
     """All values at once, without a chunk after the other going through zarr."""
     settings = variable.meaning["codecs"][0].get("configuration") or {}
-    dtype = dtype_of(variable.encoding)
+    dtype = encoded_dtype(variable.encoding)
     stored = dtype.newbyteorder(">" if settings.get("endian") == "big" else "<")
     data = b"".join(_read(refs, 0, [*range(len(refs))], options))
     return np.frombuffer(data, stored).reshape(variable.shape).astype(dtype.newbyteorder("="))
 
 
 def _fetch(
-    variable: Variable, wanted: np.ndarray[Any, np.dtype[np.int64]], options: Mapping[str, Any]
+    variable: FileVariable, wanted: np.ndarray[Any, np.dtype[np.int64]], options: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """The bytes of chunks by the keys that zarr asks for."""
     refs = variable.references
@@ -123,7 +125,9 @@ def _fetch(
     return held
 
 
-def _read(refs: References, place: int, rows: list[int], options: Mapping[str, Any]) -> list[bytes]:
+def _read(
+    refs: FileReferences, place: int, rows: list[int], options: Mapping[str, Any]
+) -> list[bytes]:
     starts = [int(refs.offset[row]) for row in rows]
     lengths = [int(refs.length[row]) for row in rows]
     if place < 0:
@@ -137,6 +141,6 @@ def _read(refs: References, place: int, rows: list[int], options: Mapping[str, A
             raise StorageError(
                 "a file is shorter than references into it say",
                 kind=ErrorKind.INVALID_OBJECT_SIZE,
-                file=shown(url),
+                file=display_url(url),
             )
     return [bytes(data) for data in found]

@@ -1,8 +1,8 @@
 """GRIB: messages of one file as arrays over time, step, member, level and grid.
 
-eccodes reads what messages say of themselves. References name the codec of gribberish, which
-knows the second edition only; each variable is tried, and what it does not decode to the values of
-eccodes is not referred to, only copied.
+eccodes reads what messages say of themselves. References name the codec of gribberish, which knows
+the second edition only; each variable is tried, and one that it decodes to other values than
+eccodes is copied.
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ from frazil.ingestion.encoding import Meaning, coordinate, encoded_attributes, e
 from frazil.ingestion.grib_messages import (
     Message,
     Window,
-    decoded,
-    described,
-    grid_of,
+    describe_message,
+    grid_coordinates,
+    message_values,
     messages,
-    opened,
+    open_message,
     refusal,
 )
-from frazil.ingestion.records import Array, Parsed, References, Source, Variable, canonical, plain
+from frazil.ingestion.records import (
+    Array,
+    FileReferences,
+    FileVariable,
+    InputFile,
+    ParsedFile,
+    canonical,
+    ordered_json,
+)
 from frazil.ingestion.sources import bad_file, read_range
 
 STEP_HOURS: Final = "hours"
@@ -39,28 +47,28 @@ _KEPT: Final = 4
 class Cube:
     """Messages that make up one variable."""
 
-    variable: Variable
+    variable: FileVariable
     rows: dict[int, Message]
     """by the number of the chunk"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Index:
+class GribIndex:
     """A file as cubes and coordinates."""
 
     cubes: dict[str, Cube]
-    coordinates: dict[str, Variable]
+    coordinates: dict[str, FileVariable]
     attributes: dict[str, Any]
 
 
-def scan_grib(source: Source) -> Parsed:
+def scan_grib(source: InputFile) -> ParsedFile:
     """The variables of a GRIB file."""
     index = index_of(source)
     cubes = [cube.variable for cube in index.cubes.values()]
-    return Parsed([*cubes, *index.coordinates.values()], plain(index.attributes))
+    return ParsedFile([*cubes, *index.coordinates.values()], ordered_json(index.attributes))
 
 
-def read_grib(source: Source, name: str, region: tuple[slice, ...]) -> Array:
+def read_grib(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
     """Values of a region of a variable, decoded by eccodes."""
     index = index_of(source)
     if name in index.coordinates:
@@ -78,27 +86,27 @@ def read_grib(source: Source, name: str, region: tuple[slice, ...]) -> Array:
         message = cube.rows.get(int(np.ravel_multi_index(at, shape[:-2])) if at else 0)
         if message is not None:
             data = read_range(source.url, message.offset, message.length, source.options)
-            field = decoded(data).reshape(shape[-2:])
+            field = message_values(data).reshape(shape[-2:])
             made[place] = field[spans[-2].start : spans[-2].stop, spans[-1].start : spans[-1].stop]
     return made
 
 
 @lru_cache(maxsize=_KEPT)
-def index_of(source: Source) -> Index:
+def index_of(source: InputFile) -> GribIndex:
     """What is in a file; kept for the tasks that follow."""
     url, size = source.url, source.identity.size if source.identity else 0
     file = Window(partial(read_range, url, options=source.options), size)
     found: dict[tuple[str, str], list[tuple[Message, dict[str, Any]]]] = {}
-    coordinates: dict[str, Variable] = {}
+    coordinates: dict[str, FileVariable] = {}
     for offset, length, header in messages(file, url):
-        with opened(header) as handle:
-            message, attrs = described(handle, offset, length, url)
+        with open_message(header) as handle:
+            message, attrs = describe_message(handle, offset, length, url)
         key = (message.variable, message.level_type)
         if key not in found:  # some attributes, and the grid, are told by whole messages only
-            with opened(file.get(offset, length)) as handle:
-                message, attrs = described(handle, offset, length, url)
+            with open_message(file.get(offset, length)) as handle:
+                message, attrs = describe_message(handle, offset, length, url)
                 if not found:
-                    coordinates |= grid_of(handle, url)
+                    coordinates |= grid_coordinates(handle, url)
                     grid = message.grid
         if message.grid != grid:
             raise bad_file(f"{message.variable!r} is on another grid than the first", url)
@@ -112,8 +120,8 @@ def _assembled(
     url: str,
     file: Window,
     found: Mapping[tuple[str, str], list[tuple[Message, dict[str, Any]]]],
-    coordinates: dict[str, Variable],
-) -> Index:
+    coordinates: dict[str, FileVariable],
+) -> GribIndex:
     names = [name for name, _ in found]
     cubes: dict[str, Cube] = {}
     for (name, level_type), items in found.items():
@@ -123,7 +131,7 @@ def _assembled(
         if why is not None:
             bare = replace(cubes[own].variable, references=None, obstacle=why)
             cubes[own] = replace(cubes[own], variable=bare)
-    return Index(cubes, coordinates, {"Conventions": "CF-1.7"})
+    return GribIndex(cubes, coordinates, {"Conventions": "CF-1.7"})
 
 
 def _refusal(file: Window, members: list[Message]) -> str | None:
@@ -138,7 +146,7 @@ def _cube(
     name: str,
     level_type: str,
     items: list[tuple[Message, dict[str, Any]]],
-    coordinates: dict[str, Variable],
+    coordinates: dict[str, FileVariable],
 ) -> Cube:
     """The messages of a variable, and the coordinates it needs, put among the others."""
     columns = np.array([message.place for message, _ in items])
@@ -170,21 +178,23 @@ def _cube(
     attrs = items[0][1] | ({"coordinates": " ".join(scalars)} if scalars else {})
     order = sorted(rows)
     codec = [{"name": "gribberish", "configuration": {"var": name}}]
-    variable = Variable(
+    variable = FileVariable(
         name,
         (*(label for label, _ in axes), *inner),
         shape,
         (*(1 for _ in axes), *grid),
         encoding_of(Meaning(_DTYPE, np.nan, canonical(codec))),
-        plain(attrs | encoded_attributes(np.nan, _DTYPE)),
-        References.of_file(
+        ordered_json(attrs | encoded_attributes(np.nan, _DTYPE)),
+        FileReferences.of_file(
             url, order, [rows[n].offset for n in order], [rows[n].length for n in order]
         ),
     )
     return Cube(variable, rows)
 
 
-def _named(label: str, values: Array, coordinates: dict[str, Variable], *, is_single: bool) -> str:
+def _named(
+    label: str, values: Array, coordinates: dict[str, FileVariable], *, is_single: bool
+) -> str:
     """A coordinate with these values; variables whose levels differ get axes of their own."""
     attrs: dict[str, Any] = {}
     kept: Array = values

@@ -12,7 +12,7 @@ import eccodes
 import numpy as np
 
 from frazil.ingestion.encoding import coordinate
-from frazil.ingestion.records import Array, Variable
+from frazil.ingestion.records import Array, FileVariable
 from frazil.ingestion.sources import bad_file
 
 BLOCK: Final = 64 << 10
@@ -110,7 +110,7 @@ def _end_of_header_2(file: Window, offset: int, length: int) -> int:
 
 
 @contextmanager
-def opened(message: bytes) -> Iterator[Any]:
+def open_message(message: bytes) -> Iterator[Any]:
     """What eccodes knows of a message, or of its beginning."""
     handle = eccodes.codes_new_from_message(message, partial=message[-4:] != b"7777")
     try:
@@ -119,7 +119,7 @@ def opened(message: bytes) -> Iterator[Any]:
         eccodes.codes_release(handle)
 
 
-def described(
+def describe_message(
     handle: Any,  # noqa: ANN401  (of eccodes)
     offset: int,
     length: int,
@@ -182,7 +182,7 @@ def _step(text: str, url: str) -> float:
         raise bad_file(f"the step {text!r} cannot be read", url) from None
 
 
-def grid_of(handle: Any, url: str) -> dict[str, Variable]:  # noqa: ANN401  (of eccodes)
+def grid_coordinates(handle: Any, url: str) -> dict[str, FileVariable]:  # noqa: ANN401  (of eccodes)
     """Coordinates of the grid: two axes where it is regular, else arrays over rows and columns."""
     kind = eccodes.codes_get(handle, "gridType")
     is_regular, sides = kind in ("regular_ll", "regular_gg"), ("Ny", "Nx")
@@ -222,7 +222,7 @@ def refusal(data: bytes) -> str | None:
         from gribberish import parse_grib_array
     except ImportError:
         return "the package gribberish is not installed"
-    expected = decoded(data)
+    expected = message_values(data)
     try:
         found = parse_grib_array(data, 0)
     except BaseException as error:  # a panic of its compiled code is not an Exception
@@ -236,9 +236,9 @@ def refusal(data: bytes) -> str | None:
     return None if is_same else "gribberish decodes it to other values than eccodes"
 
 
-def decoded(data: bytes) -> Array:
+def message_values(data: bytes) -> Array:
     """The values of a message, NaN where there are none."""
-    with opened(data) as handle:
+    with open_message(data) as handle:
         eccodes.codes_set(handle, "missingValue", 9.9e36)
         values = np.asarray(eccodes.codes_get_values(handle))
         if eccodes.codes_get(handle, "bitmapPresent"):

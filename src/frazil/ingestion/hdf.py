@@ -1,9 +1,9 @@
 """HDF5 and NetCDF4: metadata, chunk addresses and small variables, straight from the library.
 
 The filters are named as VirtualiZarr names them, so that what is written here is what its own
-writers would write. What bytes of a file and Zarr metadata together cannot tell (chunks that
-skipped a filter, filters without a codec, virtual datasets) has no references and is copied by
-the library, if the user agrees.
+writers would write. Some data cannot be described by byte ranges and Zarr metadata: chunks that
+skipped a filter, filters without a codec, virtual datasets. These get no references; the library
+copies them if the user agrees.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from frazil.ingestion.encoding import (
     filter_configuration,
     is_plain,
 )
-from frazil.ingestion.hdf_files import Files, Found, attributes_of
+from frazil.ingestion.hdf_files import HdfFiles, HdfItem, attributes_of
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.records import (
     PHONY,
     Array,
+    FileReferences,
+    FileVariable,
+    InputFile,
     ObstacleError,
-    Parsed,
-    References,
-    Source,
-    Variable,
+    ParsedFile,
     canonical,
-    plain,
+    ordered_json,
 )
-from frazil.ingestion.sources import bad_file, look, read_range, shown
+from frazil.ingestion.sources import bad_file, display_url, look, read_range
 
 _NO_VARIABLE: Final = b"This is a netCDF dimension but not a netCDF variable"
 
 
-def scan_hdf(source: Source, choice: VariableChoice) -> Parsed:
+def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
     """The variables of a group, its attributes, and notes on what is left out."""
     group, url = source.group, source.url
-    with Files(source) as files:
+    with HdfFiles(source) as files:
         found = files.find(group)
         if found is None or not isinstance(found.item, h5py.Group):
             raise bad_file(f"there is no group {group!r}", url)
@@ -87,14 +87,14 @@ def scan_hdf(source: Source, choice: VariableChoice) -> Parsed:
         "groups that are not taken": below,
         "attributes of types that Zarr has not are not taken": odd,
     }
-    told = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
-    return Parsed(variables, plain(own), told)
+    remarks = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
+    return ParsedFile(variables, ordered_json(own), remarks)
 
 
-def read_hdf(source: Source, name: str, region: tuple[slice, ...]) -> Array:
+def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
     """Values of a region of a variable, as stored."""
     path = f"{source.group}/{name}"
-    with Files(source) as files:
+    with HdfFiles(source) as files:
         found = files.find(path)
         if found is None or not isinstance(found.item, h5py.Dataset):
             raise bad_file(f"the variable {path!r} is gone", source.url)
@@ -110,8 +110,8 @@ def _is_bare(dataset: h5py.Dataset) -> bool:
     return isinstance(name, bytes) and name.startswith(_NO_VARIABLE)
 
 
-def _require_known_type(name: str, found: Found) -> None:
-    """Refuse what neither references nor copies could hold."""
+def _require_known_type(name: str, found: HdfItem) -> None:
+    """Refuse data that can be neither referred to nor copied."""
     dtype = found.item.dtype
     is_text = h5py.check_string_dtype(dtype) is not None
     inner = [dtype.fields[field][0] for field in dtype.names] if dtype.names else [dtype]
@@ -129,14 +129,14 @@ def _require_known_type(name: str, found: Found) -> None:
 
 
 def _variable(
-    files: Files,
+    files: HdfFiles,
     name: str,
-    found: Found,
+    found: HdfItem,
     dims: tuple[str, ...],
     attributes: dict[str, Any],
     *,
     loads: bool,
-) -> Variable:
+) -> FileVariable:
     dataset = found.item
     if dataset.shape is None:
         raise bad_file(f"the variable {name!r} has no values at all (a null dataspace)", found.url)
@@ -144,13 +144,13 @@ def _variable(
     dtype = np.dtype("O") if is_text else _plain_dtype(dataset.dtype)
     if "_FillValue" in dataset.attrs:
         attributes |= encoded_attributes(dataset.attrs["_FillValue"], dtype)
-    made = Variable(
+    made = FileVariable(
         name=name,
         dims=dims,
         shape=tuple(map(int, dataset.shape)),
         chunks=tuple(max(1, int(n)) for n in (dataset.chunks or dataset.shape)),
         encoding=_bare_encoding(name, found, dtype),
-        attributes=plain(attributes),
+        attributes=ordered_json(attributes),
         references=None,
     )
     if loads or is_text:
@@ -167,7 +167,7 @@ def _variable(
     return referred
 
 
-def _bare_encoding(name: str, found: Found, dtype: np.dtype[Any]) -> str:
+def _bare_encoding(name: str, found: HdfItem, dtype: np.dtype[Any]) -> str:
     """The encoding of values that went through no filter."""
     try:
         return _encoding(found.item, dtype, [])
@@ -211,21 +211,21 @@ def _codecs(dataset: h5py.Dataset) -> list[dict[str, Any]]:
     return [zarr_codec_config_to_v3(c.get_config()) for c in codecs_from_dataset(dataset)]
 
 
-def _require_filters(name: str, found: Found) -> None:
+def _require_filters(name: str, found: HdfItem) -> None:
     """Refuse what the library cannot read either."""
     plist = found.item.id.get_create_plist()
     for number in range(plist.get_nfilters()):
         code, _, _, label = plist.get_filter(number)
         if not h5z.filter_avail(code):
-            told = label.decode("utf-8", "replace") or "of no name"
+            detail = label.decode("utf-8", "replace") or "of no name"
             raise bad_file(
-                f"the variable {name!r} needs the HDF5 filter {code} ({told}), which is not"
+                f"the variable {name!r} needs the HDF5 filter {code} ({detail}), which is not"
                 " installed; leave it out with drop",
                 found.url,
             )
 
 
-def _try_out(variable: Variable, files: Files, found: Found) -> None:
+def _try_out(variable: FileVariable, files: HdfFiles, found: HdfItem) -> None:
     """Decode a chunk both ways, where codecs are not those that everybody has."""
     from frazil.ingestion.fetching import require_same
 
@@ -244,7 +244,7 @@ def _plain_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 # --- references ---
 
 
-def _references(files: Files, name: str, found: Found) -> References:
+def _references(files: HdfFiles, name: str, found: HdfItem) -> FileReferences:
     dataset = found.item
     _require_plain_bytes(dataset)
     plist = dataset.id.get_create_plist()
@@ -252,7 +252,7 @@ def _references(files: Files, name: str, found: Found) -> References:
     if layout == h5d.COMPACT:
         # The values are in the header of the dataset, which may move: they come along.
         raw = np.ascontiguousarray(dataset[()]).astype(_plain_dtype(dataset.dtype)).tobytes()
-        return References.of_bytes(raw)
+        return FileReferences.of_bytes(raw)
     if layout == h5d.VIRTUAL:
         raise ObstacleError("it is a virtual dataset, whose values are in other datasets")
     if layout == h5d.CHUNKED:
@@ -261,11 +261,11 @@ def _references(files: Files, name: str, found: Found) -> References:
         segments, size = _filled(files, found)
         if len(segments) > 1:
             raise ObstacleError("its values are spread over several files")
-        return References.of_file(segments[0][0], [0], [segments[0][1]], [size])
+        return FileReferences.of_file(segments[0][0], [0], [segments[0][1]], [size])
     offset = dataset.id.get_offset()
     if offset is None:
-        return References.of_file(found.url, [], [], [])
-    return References.of_file(found.url, [0], [offset], [dataset.id.get_storage_size()])
+        return FileReferences.of_file(found.url, [], [], [])
+    return FileReferences.of_file(found.url, [0], [offset], [dataset.id.get_storage_size()])
 
 
 def _require_plain_bytes(dataset: h5py.Dataset) -> None:
@@ -281,7 +281,7 @@ def _require_plain_bytes(dataset: h5py.Dataset) -> None:
         raise ObstacleError("its numbers are stored in a way that only HDF5 knows")
 
 
-def _filled(files: Files, found: Found) -> tuple[list[tuple[str, int, int]], int]:
+def _filled(files: HdfFiles, found: HdfItem) -> tuple[list[tuple[str, int, int]], int]:
     """The files that hold all values one after the other, and how many bytes that are."""
     size = int(found.item.nbytes)
     left, kept = size, []
@@ -291,7 +291,7 @@ def _filled(files: Files, found: Found) -> tuple[list[tuple[str, int, int]], int
             identity = look(url, files.options)
             if identity is None or identity.size < offset + part:
                 raise bad_file(
-                    f"a file of raw values is missing or too short: {shown(url)}", found.url
+                    f"a file of raw values is missing or too short: {display_url(url)}", found.url
                 )
             kept.append((url, offset, part))
             left -= part
@@ -300,7 +300,7 @@ def _filled(files: Files, found: Found) -> tuple[list[tuple[str, int, int]], int
     return kept, size
 
 
-def _raw_values(files: Files, found: Found, region: tuple[slice, ...]) -> Array:
+def _raw_values(files: HdfFiles, found: HdfItem, region: tuple[slice, ...]) -> Array:
     """Values from files of their own; of them only the rows that a region is in."""
     dataset, dtype = found.item, _plain_dtype(found.item.dtype)
     segments, size = _filled(files, found)
@@ -318,7 +318,7 @@ def _raw_values(files: Files, found: Found, region: tuple[slice, ...]) -> Array:
     return values.reshape(shape)[(slice(None), *region[1:])] if region else values.reshape(shape)
 
 
-def _chunks(name: str, found: Found) -> References:
+def _chunks(name: str, found: HdfItem) -> FileReferences:
     dataset, low = found.item, found.item.id
     rows: list[tuple[int, int, int]] = []
     places: list[tuple[int, ...]] = []
@@ -331,7 +331,7 @@ def _chunks(name: str, found: Found) -> References:
     if len(rows) != low.get_num_chunks():
         raise bad_file(f"the index of the chunks of {name!r} cannot be read", found.url)
     if not rows:
-        return References.of_file(found.url, [], [], [])
+        return FileReferences.of_file(found.url, [], [], [])
     columns = np.array(rows, np.uint64)
     if columns[:, 2].any():
         raise ObstacleError(
@@ -341,7 +341,7 @@ def _chunks(name: str, found: Found) -> References:
     grid = tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
     coords = np.array(places, np.int64) // np.array(dataset.chunks)
     index = np.ravel_multi_index(tuple(coords.T), grid)
-    return References.of_file(found.url, index, columns[:, 0], columns[:, 1])
+    return FileReferences.of_file(found.url, index, columns[:, 0], columns[:, 1])
 
 
 # --- dimensions ---
@@ -366,7 +366,7 @@ def _dims(dataset: h5py.Dataset, group: str, numbered: Mapping[int, str]) -> tup
     return tuple(name.removeprefix(group).removeprefix("/") for name in names)
 
 
-def _dimension_numbers(items: Mapping[str, Found]) -> dict[int, str]:
+def _dimension_numbers(items: Mapping[str, HdfItem]) -> dict[int, str]:
     """Names of NetCDF4 dimensions by the numbers that variables with two dimensions or more use."""
     datasets = [each.item for each in items.values() if isinstance(each.item, h5py.Dataset)]
     return {
@@ -376,7 +376,7 @@ def _dimension_numbers(items: Mapping[str, Found]) -> dict[int, str]:
     }
 
 
-def _values(files: Files, found: Found, name: str, region: tuple[slice, ...]) -> Array:
+def _values(files: HdfFiles, found: HdfItem, name: str, region: tuple[slice, ...]) -> Array:
     dataset = found.item
     if dataset.id.get_create_plist().get_external_count():
         return _raw_values(files, found, region)

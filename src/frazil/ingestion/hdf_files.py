@@ -1,4 +1,5 @@
-"""HDF5 files, what is in them and its attributes; no other file is opened that nobody allowed.
+"""HDF5 files, what is in them and its attributes; other files are opened only where the caller
+allowed them.
 
 The library follows links, and opens the files of external and virtual datasets, whenever a path or
 a value is asked for. So paths are walked here, one link at a time, and the storage of a dataset is
@@ -15,8 +16,8 @@ import h5py
 import numpy as np
 from h5py import h5d, h5l
 
-from frazil.ingestion.records import Source
-from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, shown
+from frazil.ingestion.records import InputFile
+from frazil.ingestion.sources import Allowed, bad_file, client_for, display_url, local_path
 from frazil.storage.locations import key_of
 
 Item: TypeAlias = "h5py.Group | h5py.Dataset | h5py.Datatype"
@@ -39,17 +40,17 @@ def open_hdf(url: str, options: Mapping[str, Any]) -> h5py.File:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class HdfItem:
     """A group or dataset, and the file that it is really in."""
 
     url: str
     item: Item
 
 
-class Files:
+class HdfFiles:
     """A file and those it may lead to, open until the end of a `with` block."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: InputFile) -> None:
         self.options = source.options
         self._allowed = Allowed(source.allowed)
         self._open = {source.url: open_hdf(source.url, source.options)}
@@ -64,10 +65,10 @@ class Files:
 
     # --- paths ---
 
-    def find(self, path: str, start: Found | None = None, depth: int = DEPTH) -> Found | None:
+    def find(self, path: str, start: HdfItem | None = None, depth: int = DEPTH) -> HdfItem | None:
         """What a path leads to; None for nothing."""
         at = self._root(start.url) if start is not None and path.startswith("/") else start
-        found: Found | None = at or self.root
+        found: HdfItem | None = at or self.root
         for name in path.split("/"):
             if found is None or not isinstance(found.item, h5py.Group):
                 return None
@@ -75,7 +76,7 @@ class Files:
                 found = self._member(found, name, depth)
         return found
 
-    def members(self, group: Found) -> Iterator[tuple[str, Found]]:
+    def members(self, group: HdfItem) -> Iterator[tuple[str, HdfItem]]:
         """What a group has; links that lead nowhere are left out."""
         assert isinstance(group.item, h5py.Group)
         for name in group.item:
@@ -83,10 +84,10 @@ class Files:
             if found is not None:
                 yield name, found
 
-    def _root(self, url: str) -> Found:
-        return Found(url, self._open[url]["/"])
+    def _root(self, url: str) -> HdfItem:
+        return HdfItem(url, self._open[url]["/"])
 
-    def _member(self, group: Found, name: str, depth: int) -> Found | None:
+    def _member(self, group: HdfItem, name: str, depth: int) -> HdfItem | None:
         if not depth:
             raise bad_file(f"the link {name!r} leads on and on", group.url)
         links, key = group.item.id.links, name.encode("utf-8", "surrogateescape")
@@ -94,7 +95,7 @@ class Files:
             return None
         kind = links.get_info(key).type
         if kind == h5l.TYPE_HARD:
-            return Found(group.url, group.item[name])
+            return HdfItem(group.url, group.item[name])
         if kind == h5l.TYPE_SOFT:
             return self.find(links.get_val(key).decode(), group, depth - 1)
         if kind != h5l.TYPE_EXTERNAL:
@@ -112,7 +113,7 @@ class Files:
 
     # --- other files ---
 
-    def raw_segments(self, found: Found) -> list[tuple[str, int, int]]:
+    def raw_segments(self, found: HdfItem) -> list[tuple[str, int, int]]:
         """Where the values of a dataset with external storage are: files, offsets and lengths.
 
         They are read without the library, which would look for them where the program was started
@@ -125,7 +126,7 @@ class Files:
             for name, offset, size in named
         ]
 
-    def require_sources(self, found: Found, depth: int = DEPTH) -> None:
+    def require_sources(self, found: HdfItem, depth: int = DEPTH) -> None:
         """Make sure that the library may read a dataset, and finds all that it consists of."""
         if self.raw_segments(found) and depth < DEPTH:
             raise bad_file("a virtual dataset of datasets with files of raw values", found.url)
@@ -141,7 +142,9 @@ class Files:
             url = found.url if file == "." else self._file(file.replace("%%", "%"), found.url)
             source = self.find(name.replace("%%", "%"), self._root(url), depth - 1)
             if source is None or not isinstance(source.item, h5py.Dataset):
-                raise bad_file(f"{name!r} of a virtual dataset is not in {shown(url)}", found.url)
+                raise bad_file(
+                    f"{name!r} of a virtual dataset is not in {display_url(url)}", found.url
+                )
             self.require_sources(source, depth - 1)
 
 

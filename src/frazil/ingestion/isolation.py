@@ -29,7 +29,7 @@ R = TypeVar("R")
 _NUMBER: Final = struct.Struct("<Q")
 _START: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
-    " from frazil.ingestion.isolation import serve; serve()"
+    " from frazil.ingestion.isolation import serve_parser; serve_parser()"
 )
 _PREFIXES: Final = ("HDF5_VDS_PREFIX", "HDF5_EXTFILE_PREFIX", "HDF5_EXT_PREFIX")
 """Variables by which HDF5 would look for files that other files name in further places."""
@@ -40,7 +40,7 @@ PATIENCE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ParserLimits:
     """What one call may take; 0 for any amount."""
 
     seconds: float = 0
@@ -53,7 +53,7 @@ class ParserEndedError(InvalidInputError):
     """The helper did not survive a call."""
 
 
-def isolated(limits: Limits, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def isolated(limits: ParserLimits, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The result of a function, run by a helper that does nothing else meanwhile.
 
     Raises:
@@ -75,7 +75,7 @@ class _Helper:
 
     def call(
         self,
-        limits: Limits,
+        limits: ParserLimits,
         work: Callable[..., R],
         args: tuple[object, ...],
         kwargs: dict[str, object],
@@ -110,18 +110,18 @@ class _Helper:
             self._process.stdin.flush()
         return self._process
 
-    def _ended(self, process: subprocess.Popen[bytes], limits: Limits) -> ParserEndedError:
+    def _ended(self, process: subprocess.Popen[bytes], limits: ParserLimits) -> ParserEndedError:
         self._close(process)
         code = process.returncode
         if code in (-signal.SIGALRM, -signal.SIGPROF):
-            told = (
+            detail = (
                 f"it took longer than {limits.seconds:g} s to read, as a damaged file may;"
                 " set scan_seconds for more"
             )
         else:
             name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            told = f"the library that reads it crashed ({name})"
-        return ParserEndedError(told, kind=ErrorKind.UNSUITABLE_DATA)
+            detail = f"the library that reads it crashed ({name})"
+        return ParserEndedError(detail, kind=ErrorKind.UNSUITABLE_DATA)
 
     def stop(self) -> None:
         """End the child, as when this process ends."""
@@ -205,7 +205,7 @@ def _exactly(pipe: IO[bytes], size: int) -> bytearray:
 # --- the child ---
 
 
-def serve() -> None:
+def serve_parser() -> None:
     """Do what comes by standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")

@@ -12,9 +12,9 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 from frazil.bulk.grid import chunk_in_grid
-from frazil.ingestion.records import Parsed, References, Source, plain
-from frazil.ingestion.sources import Allowed, bad_file, look, read_whole, shown
-from frazil.ingestion.zarrs import chunk_number, variable_of
+from frazil.ingestion.records import FileReferences, InputFile, ParsedFile, ordered_json
+from frazil.ingestion.sources import Allowed, bad_file, display_url, look, read_whole
+from frazil.ingestion.zarrs import chunk_number, zarr2_variable
 
 _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -25,7 +25,7 @@ Row: TypeAlias = tuple[int, Range | bytes]
 """the number of a chunk, and where it is or what it is"""
 
 
-def scan_kerchunk_json(source: Source) -> Parsed:
+def scan_kerchunk_json(source: InputFile) -> ParsedFile:
     """Variables of a file of references."""
     url = source.url
     data = read_whole(url, source.options)
@@ -61,9 +61,9 @@ def scan_kerchunk_json(source: Source) -> Parsed:
 
 def _parsed(
     meta: Mapping[str, Any],
-    source: Source,
+    source: InputFile,
     rows_of: Callable[[str, Mapping[str, Any]], Iterator[Row]],
-) -> Parsed:
+) -> ParsedFile:
     """The arrays of a group, by its documents and by what finds the chunks of an array."""
     prefix = f"{source.group.strip('/')}/".lstrip("/")
     names = [
@@ -77,10 +77,10 @@ def _parsed(
             start = f"{prefix}{name}/"
             array, attrs = _document(meta[start + _META]), _document(meta.get(f"{start}.zattrs"))
             refs = _references(rows_of(start, array))
-            variables.append(variable_of(name, array, attrs, refs, source.url))
+            variables.append(zarr2_variable(name, array, attrs, refs, source.url))
     inner = [name for name in names if "/" in name]
     notes = (f"arrays in groups that are not taken: {', '.join(inner)}",) if inner else ()
-    return Parsed(variables, plain(_document(meta.get(f"{prefix}.zattrs"))), notes)
+    return ParsedFile(variables, ordered_json(_document(meta.get(f"{prefix}.zattrs"))), notes)
 
 
 def _document(value: object) -> dict[str, Any]:
@@ -105,14 +105,14 @@ class _Places:
                 location = self._location(text)
                 found = look(location, self.options)
                 if found is None:
-                    told = f"a file that references name is missing: {shown(location)}"
-                    raise bad_file(told, self.url)
+                    detail = f"a file that references name is missing: {display_url(location)}"
+                    raise bad_file(detail, self.url)
                 return 0, found.size, location
             case [str(text), int(offset), int(length)] if offset >= 0 and length >= 0:
                 return offset, length, self._location(text)
             case _:
-                told = f"there is a reference of no known form: {str(value)[:80]!r}"
-                raise bad_file(told, self.url)
+                detail = f"there is a reference of no known form: {str(value)[:80]!r}"
+                raise bad_file(detail, self.url)
 
     def _location(self, text: str) -> str:
         if text not in self.known:
@@ -142,7 +142,7 @@ def _inline(value: str) -> bytes:
     return value.encode()
 
 
-def _references(found: Iterator[Row]) -> References:
+def _references(found: Iterator[Row]) -> FileReferences:
     rows: list[tuple[int, int, int, str]] = []
     inline = bytearray()
     for index, value in found:
@@ -151,10 +151,10 @@ def _references(found: Iterator[Row]) -> References:
             inline += value
         else:
             rows.append((index, *value))
-    return References.of_rows(rows, bytes(inline))
+    return FileReferences.of_rows(rows, bytes(inline))
 
 
-def scan_kerchunk_parquet(source: Source) -> Parsed:
+def scan_kerchunk_parquet(source: InputFile) -> ParsedFile:
     """Variables of a folder of references in Parquet."""
     from pyarrow import parquet
 

@@ -1,8 +1,8 @@
 """Manifests of a large array, each written by a task of its own.
 
 A task gets the references of the files that reach into one part of the split grid, writes the
-manifest of that part, and returns its name and box. Whoever commits never has all references as
-a table: where a part has all its chunks, not even their coordinates come back.
+manifest of that part, and returns its name and box. The process that commits never has all
+references as a table: where a part has all its chunks, not even their coordinates come back.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId
-from frazil.ingestion.encoding import dtype_of
-from frazil.ingestion.plans import Plan, Planned
-from frazil.ingestion.records import References, Shape, Variable
-from frazil.ingestion.sources import shown
-from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, Strings
+from frazil.ingestion.encoding import encoded_dtype
+from frazil.ingestion.plans import IngestPlan, PlannedArray
+from frazil.ingestion.records import FileReferences, FileVariable, Shape
+from frazil.ingestion.sources import display_url
+from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, StringPool
 from frazil.model.history import ManifestFile
 from frazil.model.lookup import ascending_order
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef
@@ -33,10 +33,10 @@ from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class FilePart:
     """What one file gives to an array, ready to be put into a table."""
 
-    references: References
+    references: FileReferences
     grid: Shape
     axes: tuple[int, ...]
     """which axes of the array those of the file are"""
@@ -46,16 +46,16 @@ class Part:
     checksum: str | int | None
 
 
-def part_of(plan: Plan, array: Planned, file: int) -> Part:
+def part_of(plan: IngestPlan, array: PlannedArray, file: int) -> FilePart:
     """The part that a file gives to an array of references."""
     scan = plan.scans[file]
     variable = scan[array.name]
     assert variable.references is not None
     if array.split:
-        variable = cut(variable, array.split)
+        variable = split_rows(variable, array.split)
     assert variable.references is not None
     start = plan.start(array, file)
-    return Part(
+    return FilePart(
         variable.references,
         variable.grid,
         tuple(array.dims.index(dim) for dim in variable.dims),
@@ -65,13 +65,13 @@ def part_of(plan: Plan, array: Planned, file: int) -> Part:
     )
 
 
-def cut(variable: Variable, rows: int) -> Variable:
+def split_rows(variable: FileVariable, rows: int) -> FileVariable:
     """The same uncompressed variable in chunks of fewer rows."""
     refs = variable.references
     assert refs is not None
     if variable.chunks[0] == rows:
         return variable
-    line = prod(variable.shape[1:]) * dtype_of(variable.encoding).itemsize
+    line = prod(variable.shape[1:]) * encoded_dtype(variable.encoding).itemsize
     each = variable.chunks[0] // rows
     total = -(-variable.shape[0] // rows)
     index = (refs.index[:, None] * each + np.arange(each)).ravel()
@@ -79,7 +79,7 @@ def cut(variable: Variable, rows: int) -> Variable:
         refs.offset[:, None] + np.arange(each, dtype=np.uint64) * np.uint64(rows * line)
     ).ravel()
     kept = index < total
-    made = References(
+    made = FileReferences(
         index[kept],
         offset[kept],
         np.full(int(kept.sum()), rows * line, np.uint64),
@@ -90,7 +90,7 @@ def cut(variable: Variable, rows: int) -> Variable:
     return replace(variable, chunks=(rows, *variable.chunks[1:]), references=made)
 
 
-def table_of(parts: Sequence[Part], ndim: int) -> ChunkTable:
+def table_of(parts: Sequence[FilePart], ndim: int) -> ChunkTable:
     """The references of an array from those of its files."""
     sizes = [len(part.references) for part in parts]
     total = sum(sizes)
@@ -128,13 +128,13 @@ def _table(
     offset: npt.NDArray[np.uint64],
     length: npt.NDArray[np.uint64],
 ) -> ChunkTable:
-    number, pool = Strings.distinct(locations)
+    number, pool = StringPool.distinct(locations)
     spread = np.append(number, np.int32(ABSENT))[numbers] if len(locations) else numbers
     texts = [mark if isinstance(mark, str) else "" for mark in marks]
     etag = None
-    tags = Strings.of([])
+    tags = StringPool.of([])
     if any(texts):
-        tag, tags = Strings.distinct(texts)
+        tag, tags = StringPool.distinct(texts)
         has_tag = np.array([bool(text) for text in texts])
         by_location = np.where(has_tag, tag, ABSENT).astype(np.int32)
         etag = np.append(by_location, np.int32(ABSENT))[numbers]
@@ -151,7 +151,7 @@ def _table(
     )
 
 
-def _place(coords: npt.NDArray[np.uint32], part: Part) -> None:
+def _place(coords: npt.NDArray[np.uint32], part: FilePart) -> None:
     """Fill in the coordinates of the chunks of a part."""
     coords[:] = np.array(part.start, np.uint32)
     if not part.axes or not len(coords):
@@ -161,7 +161,7 @@ def _place(coords: npt.NDArray[np.uint32], part: Part) -> None:
         coords[:, axis] += values.astype(np.uint32)
 
 
-def _with_inline(table: ChunkTable, parts: Sequence[Part], sizes: Sequence[int]) -> ChunkTable:
+def _with_inline(table: ChunkTable, parts: Sequence[FilePart], sizes: Sequence[int]) -> ChunkTable:
     """Mark chunks whose bytes came along."""
     is_inline = table.location == ABSENT
     if not is_inline.any():
@@ -178,16 +178,16 @@ def _with_inline(table: ChunkTable, parts: Sequence[Part], sizes: Sequence[int])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class ManifestCell:
     """A part of the grid of an array, and what files have in it."""
 
     node_id: NodeId
     box: Extents
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class WrittenManifest:
     """A manifest that a task wrote."""
 
     ref: ManifestRef
@@ -198,7 +198,9 @@ class Written:
     """of its chunks; None where its box has them all"""
 
 
-def cells(plan: Plan, array: Planned, node: ArrayNode, context: Context) -> Iterator[Cell]:
+def cells(
+    plan: IngestPlan, array: PlannedArray, node: ArrayNode, context: Context
+) -> Iterator[ManifestCell]:
     """The parts of the grid that get a manifest each, by the rules of the repository."""
     parts = [part_of(plan, array, file) for file in array.files]
     if context.config.tells_splitting():
@@ -220,16 +222,16 @@ def cells(plan: Plan, array: Planned, node: ArrayNode, context: Context) -> Iter
         high = np.array([high for _, high in box])
         met = np.flatnonzero(((starts < high) & (ends > low)).all(axis=1))
         if len(met):
-            yield Cell(node.id, box, tuple(parts[number] for number in met.tolist()))
+            yield ManifestCell(node.id, box, tuple(parts[number] for number in met.tolist()))
 
 
-def _extent(part: Part, ndim: int) -> Shape:
+def _extent(part: FilePart, ndim: int) -> Shape:
     """Chunks of a part along each axis of the array."""
     own = dict(zip(part.axes, part.grid, strict=True))
     return tuple(own.get(axis, 1) for axis in range(ndim))
 
 
-def write_cell(context: Context, cell: Cell) -> list[Written]:
+def write_cell(context: Context, cell: ManifestCell) -> list[WrittenManifest]:
     """Write the manifest of a part of the grid."""
     table = table_of(cell.parts, len(cell.box)).within(cell.box)
     return [_write(context, cell.node_id, part) for part in _fitting(table) if len(part)]
@@ -248,14 +250,14 @@ def _fitting(table: ChunkTable) -> Iterator[ChunkTable]:
         yield from _fitting(table.within((*extents[:axis], half, *extents[axis + 1 :])))
 
 
-def _write(context: Context, node_id: NodeId, table: ChunkTable) -> Written:
+def _write(context: Context, node_id: NodeId, table: ChunkTable) -> WrittenManifest:
     table = covered(context, table.compact())
     made = ManifestId.random()
     file = context.assets.save_manifest(made, {node_id: table})
     context.assets.make_durable([manifest_key(made)])
     extents = table.extents
     is_full = len(table) == prod(end - start for start, end in extents)
-    return Written(
+    return WrittenManifest(
         ManifestRef(made, extents),
         file,
         int(table.length.sum()),
@@ -267,16 +269,16 @@ def covered(context: Context, table: ChunkTable) -> ChunkTable:
     """A table with its locations in stored form."""
     texts, is_covered = context.containers.check_many(table.locations)
     if not is_covered.all():
-        bad = Strings.of(table.locations)[int((~is_covered).argmax())]
+        bad = StringPool.of(table.locations)[int((~is_covered).argmax())]
         raise InvalidInputError(
             "no virtual chunk container covers a location that references point to",
             kind=ErrorKind.NO_CONTAINER_FOR_VIRTUAL_CHUNK,
-            location=shown(bad),
+            location=display_url(bad),
         )
     return replace(table, locations=texts)
 
 
-def united(written: Sequence[Written], ndim: int) -> ReadyManifests:
+def merged_manifests(written: Sequence[WrittenManifest], ndim: int) -> ReadyManifests:
     """What a commit needs to know of the manifests of an array."""
     ordered = sorted(written, key=lambda each: each.ref.extents)
     found = [_coords(each) for each in ordered]
@@ -288,7 +290,7 @@ def united(written: Sequence[Written], ndim: int) -> ReadyManifests:
     )
 
 
-def _coords(written: Written) -> npt.NDArray[np.uint32]:
+def _coords(written: WrittenManifest) -> npt.NDArray[np.uint32]:
     if written.coords is not None:
         return written.coords
     extents = written.ref.extents

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from frazil.cf.decoding import LOADED, named_arrays
-from frazil.ingestion.plans import Findings, Wanted
+from frazil.ingestion.plans import Findings, PlanOptions
 from frazil.ingestion.records import FileScan
 from frazil.spelling import ALIKE, meant, near, unknown
 
@@ -63,7 +63,9 @@ def require_variables(names: Iterable[str], scans: Sequence[FileScan], findings:
             findings.error(UNKNOWN, unknown("variable", name, there))
 
 
-def with_real_names(scans: Sequence[FileScan], wanted: Wanted, findings: Findings) -> Wanted:
+def with_real_names(
+    scans: Sequence[FileScan], wanted: PlanOptions, findings: Findings
+) -> PlanOptions:
     """What is wanted, by the names that dimensions have in files."""
     dims = dict.fromkeys(d for scan in scans for each in scan.variables for d in each.dims)
     variables = dict.fromkeys(each.name for scan in scans for each in scan.variables)

@@ -14,7 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
-from frazil.ingestion.records import Parsed, References, Source, Variable, plain
+from frazil.ingestion.records import (
+    FileReferences,
+    FileVariable,
+    InputFile,
+    ParsedFile,
+    ordered_json,
+)
 from frazil.ingestion.sources import bad_file, read_head
 
 FIRST: Final = 64 << 10
@@ -69,7 +75,7 @@ class _Header:
     entries: list[_Entry]
 
 
-def scan_netcdf3(source: Source) -> Parsed:
+def scan_netcdf3(source: InputFile) -> ParsedFile:
     """The variables of a NetCDF 3 file."""
     size = source.identity.size if source.identity else 0
     header = _read_header(source, size)
@@ -83,12 +89,12 @@ def scan_netcdf3(source: Source) -> Parsed:
         _variable(source.url, entry, header, step, size, is_record=entry in growing)
         for entry in header.entries
     ]
-    return Parsed(variables, plain(header.attrs))
+    return ParsedFile(variables, ordered_json(header.attrs))
 
 
 def _variable(
     url: str, entry: _Entry, header: _Header, step: int, size: int, *, is_record: bool
-) -> Variable:
+) -> FileVariable:
     dtype = entry.dtype
     lengths = [length or header.records for _, length in header.dims]
     shape = tuple(lengths[dim] for dim in entry.dims)
@@ -106,18 +112,18 @@ def _variable(
     if fill is not None:
         attrs |= encoded_attributes(fill, dtype)
     value = known if dtype.kind == "S" else np.asarray(known).astype(dtype).reshape(()).item()
-    return Variable(
+    return FileVariable(
         entry.name,
         tuple(header.dims[dim][0] for dim in entry.dims),
         shape,
         tuple(max(1, n) for n in chunks),
         encoding_of(Meaning(dtype, value)),
-        plain(attrs),
-        References.of_file(url, index, offset, np.full(len(index), each)),
+        ordered_json(attrs),
+        FileReferences.of_file(url, index, offset, np.full(len(index), each)),
     )
 
 
-def _read_header(source: Source, size: int) -> _Header:
+def _read_header(source: InputFile, size: int) -> _Header:
     length, url = FIRST, source.url
     while True:
         data = read_head(url, min(length, max(size, 1)), source.options)
@@ -147,8 +153,8 @@ class _Parser:
         """The whole header."""
         records = self._number(self._count)
         if records < 0:
-            told = "the number of records is not told, as in a file being written"
-            raise bad_file(told, self._url)
+            detail = "the number of records is not told, as in a file being written"
+            raise bad_file(detail, self._url)
         dims = [(self._name(), self._number(self._count)) for _ in range(self._list(_DIMENSIONS))]
         if any(length < 0 for _, length in dims):
             raise bad_file("a dimension has no known length", self._url)

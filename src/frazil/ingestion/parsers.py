@@ -13,10 +13,17 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from frazil.errors import invalid_option
-from frazil.ingestion.encoding import dtype_of
-from frazil.ingestion.fetching import read_variable
+from frazil.ingestion.encoding import encoded_dtype
+from frazil.ingestion.fetching import fetch_values
 from frazil.ingestion.names import VariableChoice
-from frazil.ingestion.records import Array, Identity, Origin, Parsed, Source, Variable
+from frazil.ingestion.records import (
+    Array,
+    FileVariable,
+    Identity,
+    InputFile,
+    ParsedFile,
+    VariableOrigin,
+)
 from frazil.ingestion.sources import bad_file, local_path, look, read_head, read_whole
 
 
@@ -99,8 +106,8 @@ def detect_format(
     if found is not None:
         return found
     what = next((text for magic, text in _FOREIGN.items() if head.startswith(magic)), None)
-    told = f"this is {what}" if what else f"its first bytes are {head[:8]!r}"
-    raise bad_file(f"the file has none of the known formats: {told}", url)
+    detail = f"this is {what}" if what else f"its first bytes are {head[:8]!r}"
+    raise bad_file(f"the file has none of the known formats: {detail}", url)
 
 
 def _detect_folder(url: str, options: Mapping[str, Any] | None) -> Format:
@@ -145,7 +152,7 @@ _SCANNERS: Final = {
     Format.TIFF: "tiff:scan_tiff",
     Format.GRIB: "grib:scan_grib",
 }
-"""functions from a `Source` to what is in it; HDF5 has its own way, which reads what it loads"""
+"""functions from a `InputFile` to what is in it; HDF5 has its own way, which reads what it loads"""
 _FOLDERS: Final = (Format.ZARR, Format.KERCHUNK_PARQUET)
 _VALUE_READERS: Final = {Format.GRIB: "grib:read_grib", Format.TIFF: "tiff:read_tiff"}
 """functions to values of a variable, where those may have no references"""
@@ -157,18 +164,18 @@ def _function(name: str) -> Callable[..., Any]:
     return found
 
 
-def scan_parsed(source: Source, found: Format, choice: VariableChoice) -> Parsed:
+def scan_parsed(source: InputFile, found: Format, choice: VariableChoice) -> ParsedFile:
     """The variables of a file, of which the small ones are read."""
     parsed = parse(source, found)
     names = [each.name for each in parsed.variables]
     kept = [each for each in parsed.variables if not choice.drops(each.name, names)]
     described = {
-        each.name: (each.dims, each.attrs, each.size * dtype_of(each.encoding).itemsize)
+        each.name: (each.dims, each.attrs, each.size * encoded_dtype(each.encoding).itemsize)
         for each in kept
     }
     chosen = choice.chosen(described)
     variables = [
-        replace(each, values=read_variable(each, (), source.options))
+        replace(each, values=fetch_values(each, (), source.options))
         if each.name in chosen and each.values is None and each.references is not None
         else each
         for each in kept
@@ -176,10 +183,12 @@ def scan_parsed(source: Source, found: Format, choice: VariableChoice) -> Parsed
     return replace(parsed, variables=variables)
 
 
-def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str, Any]) -> Array:
+def read_parsed(
+    origin: VariableOrigin, region: tuple[slice, ...], options: Mapping[str, Any]
+) -> Array:
     """Values of a region of a variable, as stored."""
     form, given = Format(origin.format), tuple(sorted(options.items()))
-    source = Source(origin.url, given, origin.group, origin.allowed, look(origin.url, options))
+    source = InputFile(origin.url, given, origin.group, origin.allowed, look(origin.url, options))
     if form in _VALUE_READERS:
         values: Array = _function(_VALUE_READERS[form])(source, origin.name, region)
         return values
@@ -187,11 +196,11 @@ def read_parsed(origin: Origin, region: tuple[slice, ...], options: Mapping[str,
     variable = next((each for each in variables if each.name == origin.name), None)
     if variable is None:
         raise bad_file(f"the variable {origin.name!r} is gone", origin.url)
-    return read_variable(variable, region, options)
+    return fetch_values(variable, region, options)
 
 
-def parse(source: Source, found: Format) -> Parsed:
-    """A file in Zarr's terms; what did not change since is not read again."""
+def parse(source: InputFile, found: Format) -> ParsedFile:
+    """A file in Zarr's terms; an unchanged file is not read again."""
     if source.identity is not None:
         return _kept(source, found)
     if found not in _FOLDERS:
@@ -199,15 +208,15 @@ def parse(source: Source, found: Format) -> Parsed:
     return _parsed(source, found)
 
 
-def _parsed(source: Source, found: Format) -> Parsed:
-    parsed: Parsed = _function(_SCANNERS[found])(source)
+def _parsed(source: InputFile, found: Format) -> ParsedFile:
+    parsed: ParsedFile = _function(_SCANNERS[found])(source)
     return parsed
 
 
 _kept = lru_cache(maxsize=_KEPT)(_parsed)
 
 
-def folder_identity(variables: Sequence[Variable]) -> Identity:
+def folder_identity(variables: Sequence[FileVariable]) -> Identity:
     """The state of a folder: what its chunks are, where they are and how long."""
     state = hashlib.blake2b(digest_size=16)
     total = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -18,44 +18,45 @@ from frazil import config
 from frazil.errors import ConflictError, ErrorKind, invalid_option
 from frazil.ids import SnapshotId
 from frazil.ingestion import writing
-from frazil.ingestion.copying import Copied, copies, copy, digest_safely
-from frazil.ingestion.isolation import Limits
+from frazil.ingestion.copying import CopyResult, copies, copy, digest_safely
+from frazil.ingestion.isolation import ParserLimits
 from frazil.ingestion.manifests import (
-    Written,
+    WrittenManifest,
     cells,
     covered,
+    merged_manifests,
     part_of,
     table_of,
-    united,
     write_cell,
 )
 from frazil.ingestion.names import require_variables
-from frazil.ingestion.planning import make_plan
-from frazil.ingestion.plans import Findings, Kind, Plan, Planned
+from frazil.ingestion.planning import plan_ingest
+from frazil.ingestion.plans import Findings, IngestPlan, PlannedArray, TransferKind
 from frazil.ingestion.records import (
-    Failure,
+    FileReferences,
     FileScan,
     Outcome,
-    References,
-    Skipped,
-    Task,
+    ScanFailure,
+    ScanTask,
+    SkippedFile,
     as_metadata,
     name_mark,
 )
-from frazil.ingestion.reports import IngestReport, Progress, Status, refused
-from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, Request, parse_request
+from frazil.ingestion.reports import IngestReport, IngestStatus, refused
+from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, IngestRequest, parse_ingest
 from frazil.ingestion.scan import scan, unless_known
-from frazil.ingestion.sources import Allowed, expand, shown
-from frazil.ingestion.target import Target, covering, prefixes_of
+from frazil.ingestion.sources import Allowed, display_url, expand
+from frazil.ingestion.target import IngestTarget, covering, prefixes_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
-from frazil.run import Here, Runner
+from frazil.progress import Progress, Tell, silent
+from frazil.run import LocalRunner, Runner
 from frazil.session import ForkSession, Session
 from frazil.spelling import require_known
 from frazil.statistics.publishing import publish
 from frazil.statistics.recording import Recorder
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.transaction.forks import merge_changes
 from frazil.urls import MAIN, branch_in, parse_url
 
@@ -70,9 +71,9 @@ _OVERTAKEN: Final = (
 
 def run_request(
     storage: Storage,
-    request: Request,
+    request: IngestRequest,
     runner: Runner,
-    progress: Callable[[Progress], None] = lambda _: None,
+    progress: Tell = silent,
 ) -> IngestReport:
     """Ingest files into the repository at a place, which is made when there is none.
 
@@ -88,20 +89,20 @@ class _Ingest:
     """One ingest at work."""
 
     storage: Storage
-    request: Request
+    request: IngestRequest
     runner: Runner
-    tell: Callable[[Progress], None]
+    tell: Tell
 
     def __post_init__(self) -> None:
         request = self.request
         self.started = time.monotonic()
         self.findings = self._no_findings()
         self.group = "/" + request.group.strip("/") if request.group.strip("/") else ""
-        # Whoever names the prefix of virtual chunks allows what is below it.
+        # A prefix that is given for virtual chunks allows what is below it.
         given = (*request.allow, *([request.container] if request.container else []))
         self.allowed = Allowed.of(given).prefixes
         settings = config.current()
-        self.limits = Limits(settings.scan_seconds, settings.scan_memory_bytes)
+        self.limits = ParserLimits(settings.scan_seconds, settings.scan_memory_bytes)
 
     # --- the steps ---
 
@@ -125,34 +126,34 @@ class _Ingest:
     def _no_findings(self) -> Findings:
         return Findings(refused=frozenset(["gap"] if self.request.gaps == REFUSE else ()))
 
-    def _target(self) -> Target:
-        return Target(self.storage, self.request.branch, self.group)
+    def _target(self) -> IngestTarget:
+        return IngestTarget(self.storage, self.request.branch, self.group)
 
-    def _carried_out(self, outcomes: Sequence[Outcome], target: Target) -> IngestReport:
+    def _carried_out(self, outcomes: Sequence[Outcome], target: IngestTarget) -> IngestReport:
         """Plan for what the target is now, and write it."""
         request = self.request
         scans = [each for each in outcomes if isinstance(each, FileScan)]
-        failures = tuple(each for each in outcomes if isinstance(each, Failure))
-        skipped = tuple(each.url for each in outcomes if isinstance(each, Skipped))
+        failures = tuple(each for each in outcomes if isinstance(each, ScanFailure))
+        skipped = tuple(each.url for each in outcomes if isinstance(each, SkippedFile))
         files = tuple(each.url for each in scans)
-        report = IngestReport(Status.PLANNED, files, skipped, failures)
+        report = IngestReport(IngestStatus.PLANNED, files, skipped, failures)
         if failures and (request.on_error == FAIL or not scans):
-            raise refused(self._finish(report, Status.REFUSED))
+            raise refused(self._finish(report, IngestStatus.REFUSED))
         if not scans:
-            return self._finish(report, Status.UNCHANGED)
+            return self._finish(report, IngestStatus.UNCHANGED)
         plan, base = self._plan(scans, target)
         axes = tuple((axis.name, axis.length, axis.blocks) for axis in plan.axes)
         report = replace(report, arrays=tuple(plan.arrays), axes=axes)
         if self.findings.errors:
-            raise refused(self._finish(report, Status.REFUSED))
+            raise refused(self._finish(report, IngestStatus.REFUSED))
         if request.dry_run:
-            return self._finish(report, Status.PLANNED)
+            return self._finish(report, IngestStatus.PLANNED)
         prefixes = self._prefixes(plan)
         session, added = target.writing(plan, base, prefixes, request.source_options)
         report = replace(report, added_containers=tuple(added))
         return self._write(session, plan, report, prefixes)
 
-    def _finish(self, report: IngestReport, status: Status, **facts: Any) -> IngestReport:  # noqa: ANN401 - fields of the report
+    def _finish(self, report: IngestReport, status: IngestStatus, **facts: Any) -> IngestReport:  # noqa: ANN401 - fields of the report
         seconds = time.monotonic() - self.started
         return replace(
             report, status=status, findings=tuple(self.findings.found), seconds=seconds, **facts
@@ -161,7 +162,7 @@ class _Ingest:
     def _scan(self, urls: Sequence[str], known: Mapping[bytes, bytes]) -> list[Outcome]:
         request = self.request
         tasks = [
-            Task(
+            ScanTask(
                 url,
                 known.get(name_mark(url)),
                 request.format,
@@ -173,17 +174,19 @@ class _Ingest:
             for url in urls
         ]
         found: list[Outcome | None] = [None] * len(tasks)
-        state = Progress("scanning", len(tasks))
+        state = Progress("scanning", total=len(tasks))
         self.tell(state)
         work = partial(scan, request.source_options, self.limits)
         for number, outcome in self.runner.run(work, tasks):
             # What was packed for the way takes its full size again until it is compact.
             found[number] = outcome.compact() if isinstance(outcome, FileScan) else outcome
-            state = state.with_scan(outcome)
+            state = state.plus(1, *_referred(outcome))
             self.tell(state)
         return [each for each in found if each is not None]
 
-    def _plan(self, scans: Sequence[FileScan], target: Target) -> tuple[Plan, FileScan | None]:
+    def _plan(
+        self, scans: Sequence[FileScan], target: IngestTarget
+    ) -> tuple[IngestPlan, FileScan | None]:
         base, wanted = None, self.request.wanted
         session = target.reading()
         if session is not None:
@@ -198,16 +201,16 @@ class _Ingest:
                     " choose another group",
                 )
         require_variables((*self.request.load, *self.request.drop), scans, self.findings)
-        plan = make_plan(scans, wanted, self.findings, base)
+        plan = plan_ingest(scans, wanted, self.findings, base)
         self._compare_static(plan)
         return plan, base
 
-    def _compare_static(self, plan: Plan) -> None:
-        """Compare by value what is not joined and was not loaded."""
+    def _compare_static(self, plan: IngestPlan) -> None:
+        """Compare the values of variables that are not joined and were not loaded by the scan."""
         if self.findings.errors:
             return
         for array in plan.arrays:
-            if array.kind is Kind.LOADED or any(plan.axis(dim) for dim in array.dims):
+            if array.kind is TransferKind.LOADED or any(plan.axis(dim) for dim in array.dims):
                 continue
             files = [n for n, each in enumerate(plan.scans) if each.get(array.name) is not None]
             if len(files) < 2:
@@ -217,16 +220,16 @@ class _Ingest:
             marks = dict(self.runner.run(work, origins))
             odd = [plan.scans[files[n]].url for n, mark in marks.items() if mark != marks[0]]
             if odd:
-                told = (
+                detail = (
                     "the values differ from those of the first file, and no dimension of it is"
                     " joined"
                 )
-                self.findings.error("values", told, odd, array.name)
+                self.findings.error("values", detail, odd, array.name)
 
     # --- writing ---
 
     def _write(
-        self, session: Session, plan: Plan, report: IngestReport, prefixes: Sequence[str]
+        self, session: Session, plan: IngestPlan, report: IngestReport, prefixes: Sequence[str]
     ) -> IngestReport:
         is_new = not plan.has_base
         self.recorder = Recorder()
@@ -237,14 +240,16 @@ class _Ingest:
         loaded_bytes = sum(
             writing.write_loaded(session, self._path(array), array, plan)
             for array in plan.arrays
-            if array.kind is Kind.LOADED
+            if array.kind is TransferKind.LOADED
         )
         native_chunks, native_bytes = self._copy(session, plan)
         referred = [
-            self._refer(session, plan, array) for array in plan.arrays if array.kind is Kind.VIRTUAL
+            self._refer(session, plan, array)
+            for array in plan.arrays
+            if array.kind is TransferKind.VIRTUAL
         ]
         virtual_chunks = sum(count for count, _ in referred)
-        self.tell(Progress("committing", 0))
+        self.tell(Progress("committing"))
         facts = {
             "virtual_chunks": virtual_chunks,
             "native_chunks": native_chunks,
@@ -254,7 +259,7 @@ class _Ingest:
         publish(session.state.context, self.recorder.held, SnapshotId.parse(snapshot))
         return self._finish(
             report,
-            Status.COMMITTED,
+            IngestStatus.COMMITTED,
             snapshot_id=snapshot,
             virtual_chunks=virtual_chunks,
             native_chunks=native_chunks,
@@ -263,31 +268,35 @@ class _Ingest:
             containers=tuple(covering(session.config, prefixes)),
         )
 
-    def _commit(self, session: Session, plan: Plan, facts: Mapping[str, object]) -> str:
+    def _commit(self, session: Session, plan: IngestPlan, facts: Mapping[str, object]) -> str:
         scans = plan.scans[1:] if plan.has_base else plan.scans
         metadata = as_metadata([(each.url, each.identity) for each in scans], self.group, **facts)
         where = f" into {self.group}" if self.group else ""
-        named = shown(scans[0].url).rpartition("/")[2] if len(scans) == 1 else f"{len(scans)} files"
+        named = (
+            display_url(scans[0].url).rpartition("/")[2]
+            if len(scans) == 1
+            else f"{len(scans)} files"
+        )
         message = self.request.message or f"Ingest {named}{where}"
         return session.commit(message, metadata, rebase_with=ConflictDetector())
 
-    def _path(self, array: Planned) -> str:
+    def _path(self, array: PlannedArray) -> str:
         return f"{self.group}/{array.name}"
 
-    def _prefixes(self, plan: Plan) -> list[str]:
+    def _prefixes(self, plan: IngestPlan) -> list[str]:
         """Where references of the plan point to."""
         if self.request.container is not None:
             return [self.request.container]
         locations = dict.fromkeys(
             location
             for array in plan.arrays
-            if array.kind is Kind.VIRTUAL
+            if array.kind is TransferKind.VIRTUAL
             for file in array.files
             for location in _references(plan, array, file).locations
         )
         return prefixes_of(locations)
 
-    def _refer(self, session: Session, plan: Plan, array: Planned) -> tuple[int, int]:
+    def _refer(self, session: Session, plan: IngestPlan, array: PlannedArray) -> tuple[int, int]:
         """Put the references of an array into the session; tell their number and bytes."""
         state = session.state
         node = state.array(self._path(array))
@@ -300,49 +309,56 @@ class _Ingest:
         return len(table), int(table.length.sum())
 
     def _write_manifests(
-        self, session: Session, plan: Plan, array: Planned, node: ArrayNode
+        self, session: Session, plan: IngestPlan, array: PlannedArray, node: ArrayNode
     ) -> tuple[int, int]:
         """Let tasks write the manifests of an array, and take what they return."""
         context = session.state.context
         items = [*cells(plan, array, node, context)]
-        state = Progress(f"writing manifests of {array.name}", 0, regions=len(items))
+        state = Progress(f"writing manifests of {array.name}", total=len(items))
         self.tell(state)
-        written: list[Written] = []
+        written: list[WrittenManifest] = []
         for _, found in self.runner.run(partial(write_cell, context), items):
             written += found
             chunks = sum(each.file.num_chunk_refs for each in found)
-            state = state.with_copy(chunks, sum(each.nbytes for each in found))
+            state = state.plus(1, chunks, sum(each.nbytes for each in found))
             self.tell(state)
-        session.state.set_manifests(node, united(written, len(array.dims)))
+        session.state.set_manifests(node, merged_manifests(written, len(array.dims)))
         return state.chunks, state.nbytes
 
-    def _copy(self, session: Session, plan: Plan) -> tuple[int, int]:
+    def _copy(self, session: Session, plan: IngestPlan) -> tuple[int, int]:
         """Copy the values of native arrays; tell how many chunks and bytes that was."""
         items = [
             item
             for array in plan.arrays
-            if array.kind is Kind.NATIVE
+            if array.kind is TransferKind.NATIVE
             for item in copies(plan, array, self._path(array))
         ]
         if not items:
             return 0, 0
         fork = ForkSession.with_nodes_of(session)
-        state = Progress("copying", 0, regions=len(items))
+        state = Progress("copying", total=len(items))
         self.tell(state)
         options, statistics = self.request.source_options, self.request.statistics
         work = partial(copy, fork, options, self.limits, statistics=statistics)
         size = sum(prod(item.shape) * item.dtype.itemsize for item in items)
         for _, done in self.runner.run(work, items, size_bytes=size):
-            assert isinstance(done, Copied)
+            assert isinstance(done, CopyResult)
             merge_changes(session.state.changes, done.changes)
             self.recorder.add(done.known)
-            state = state.with_copy(done.chunks, done.nbytes)
+            state = state.plus(1, done.chunks, done.nbytes)
             self.tell(state)
         session.state.move_base(session.state.base_id)
         return state.chunks, state.nbytes
 
 
-def _references(plan: Plan, array: Planned, file: int) -> References:
+def _referred(outcome: Outcome) -> tuple[int, int]:
+    """The chunks that a file can be referred to by, and their bytes."""
+    variables = outcome.variables if isinstance(outcome, FileScan) else ()
+    found = [each.references for each in variables if each.references is not None]
+    return sum(map(len, found)), sum(each.nbytes for each in found)
+
+
+def _references(plan: IngestPlan, array: PlannedArray, file: int) -> FileReferences:
     found = plan.scans[file][array.name].references
     assert found is not None, "what is not copied has references from every file"
     return found
@@ -352,8 +368,8 @@ def ingest(
     files: Files,
     target: Storage | str | os.PathLike[str],
     *,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
-    progress: Callable[[Progress], None] | None = None,
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
+    progress: Tell | None = None,
     **options: Unpack[IngestOptions],
 ) -> IngestReport:
     """Take files into a repository in one commit, by reference or by copy.
@@ -378,8 +394,8 @@ def ingest(
         place = parse_url(os.fspath(target))
         in_url = branch_in(place)
         target = storage_from_url(place.url, **(options.get("storage_options") or {}))
-    request = parse_request(files, branch_of(in_url, options), options)
-    return run_request(target, request, runner, progress or (lambda _: None))
+    request = parse_ingest(files, branch_of(in_url, options), options)
+    return run_request(target, request, runner, progress or silent)
 
 
 def branch_of(in_url: str | None, options: IngestOptions) -> str:

@@ -13,15 +13,15 @@ import numpy as np
 from frazil.ingestion import comparing
 from frazil.ingestion.aligning import (
     alignment,
+    check_chunk_sizes,
+    check_expansion,
     copied_chunks,
-    require_chunks,
-    require_justified,
 )
 from frazil.ingestion.arranging import arrange
-from frazil.ingestion.copying import decoded
+from frazil.ingestion.copying import apply_cf
 from frazil.ingestion.encoding import (
-    dtype_of,
     encoded_attributes,
+    encoded_dtype,
     native_encoding,
     renewed,
     with_checksums,
@@ -29,16 +29,16 @@ from frazil.ingestion.encoding import (
 from frazil.ingestion.names import with_real_names
 from frazil.ingestion.plans import (
     ABSENT,
-    Axis,
-    Finding,
     Findings,
-    Joint,
-    Kind,
-    Level,
-    Mode,
-    Plan,
-    Planned,
-    Wanted,
+    IngestFinding,
+    IngestMode,
+    IngestPlan,
+    IngestSeverity,
+    JoinAxis,
+    JoinedVariable,
+    PlannedArray,
+    PlanOptions,
+    TransferKind,
 )
 from frazil.ingestion.records import FileScan, Shape
 
@@ -51,12 +51,12 @@ CODEC_PACKAGES: Final = {
 """by the beginnings of the names of their codecs"""
 
 
-def make_plan(
+def plan_ingest(
     scans: Sequence[FileScan],
-    wanted: Wanted,
+    wanted: PlanOptions,
     findings: Findings,
     base: FileScan | None = None,
-) -> Plan:
+) -> IngestPlan:
     """Plan an ingest of some files, after what the repository has (`base`).
 
     The plan is usable only if `findings` has no errors then.
@@ -67,7 +67,7 @@ def make_plan(
     wanted = with_real_names(whole, wanted, findings)
     axes = arrange(whole, wanted.concat_dims, findings, has_base=has_base)
     if findings.errors:
-        return Plan(whole, (), (), whole[0].attributes, has_base)
+        return IngestPlan(whole, (), (), whole[0].attributes, has_base)
     if not axes:
         _refuse_duplicates(whole, findings)
     by_name: dict[str, list[int]] = {}
@@ -77,7 +77,7 @@ def make_plan(
     planner = _Planner(whole, {axis.name: axis for axis in axes}, wanted, findings, has_base)
     made = (planner.plan(name, files) for name, files in by_name.items())
     arrays = [array for array in made if array is not None]
-    return Plan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
+    return IngestPlan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
 
 
 def _tell_notes(scans: Sequence[FileScan], findings: Findings) -> None:
@@ -90,16 +90,16 @@ def _tell_notes(scans: Sequence[FileScan], findings: Findings) -> None:
 
 
 def _refuse_duplicates(scans: Sequence[FileScan], findings: Findings) -> None:
-    """Refuse files that give nothing new, where no dimension tells files apart."""
+    """Refuse duplicate files if there is no dimension to join them along."""
     seen: dict[str, str] = {}
     for scan in scans:
         names = [each.name for each in scan.variables if each.values is None]
         if names and all(name in seen for name in names):
-            told = (
+            detail = (
                 "files have the same variables and the same coordinates; if they are to be joined"
                 " along a new dimension, or one without coordinates, name it"
             )
-            findings.error("duplicate", told, (seen[names[0]], scan.url))
+            findings.error("duplicate", detail, (seen[names[0]], scan.url))
         seen |= {name: scan.url for name in names if name not in seen}
 
 
@@ -108,14 +108,14 @@ class _Planner:
     """Plans one variable after the other."""
 
     scans: Sequence[FileScan]
-    axes: Mapping[str, Axis]
-    wanted: Wanted
+    axes: Mapping[str, JoinAxis]
+    wanted: PlanOptions
     findings: Findings
     has_base: bool
 
-    def plan(self, name: str, files: Sequence[int]) -> Planned | None:
+    def plan(self, name: str, files: Sequence[int]) -> PlannedArray | None:
         """Plan a variable; None when there is nothing to write, or something forbids it."""
-        joint = Joint(
+        joint = JoinedVariable(
             name,
             (),
             [self.scans[number].url for number in files],
@@ -139,12 +139,14 @@ class _Planner:
             return None
         if all(part.values is not None for part in joint.parts):
             attrs = comparing.same_attrs(joint, self.findings, self._moving(name))
-            return None if attrs is None else self._finished(Kind.LOADED, joint, shape, attrs)
+            return (
+                None if attrs is None else self._finished(TransferKind.LOADED, joint, shape, attrs)
+            )
         return self._data(joint, shape)
 
     # --- shapes ---
 
-    def _dims(self, joint: Joint) -> tuple[str, ...] | None:
+    def _dims(self, joint: JoinedVariable) -> tuple[str, ...] | None:
         """Dimensions in the repository; those that files lack come first."""
         if not joint.own:
             return joint.parts[0].dims
@@ -156,31 +158,31 @@ class _Planner:
         dims = own if is_loaded and comparing.same_values(joint.parts) else (*new, *own)
         there = joint.parts[0].dims if joint.has_base else dims
         if dims != there:
-            told = (
+            detail = (
                 f"the dimensions are ({', '.join(dims)}) here, and ({', '.join(there)}) in the"
                 " repository"
             )
-            self.findings.error("dimensions", told, joint.own_urls, joint.name)
+            self.findings.error("dimensions", detail, joint.own_urls, joint.name)
             return None
         return dims
 
-    def _shape(self, joint: Joint) -> Shape | None:
+    def _shape(self, joint: JoinedVariable) -> Shape | None:
         first = joint.parts[0]
         lengths = dict(zip(first.dims, first.shape, strict=True))
         for url, part in zip(joint.urls, joint.parts, strict=True):
             for dim, length in zip(part.dims, part.shape, strict=True):
                 if dim not in self.axes and length != lengths[dim]:
-                    told = (
+                    detail = (
                         f"the dimension {dim!r} has the length {length}, and {lengths[dim]} in"
                         " the first file"
                     )
-                    self.findings.error("shape", told, [url], joint.name)
+                    self.findings.error("shape", detail, [url], joint.name)
                     return None
         return tuple(
             self.axes[dim].length if dim in self.axes else lengths[dim] for dim in joint.dims
         )
 
-    def _covers(self, joint: Joint) -> bool:
+    def _covers(self, joint: JoinedVariable) -> bool:
         """Whether each part of the array comes from exactly one file."""
         axes = [self.axes[dim] for dim in joint.dims if dim in self.axes]
         places: dict[tuple[int, ...], int] = {}
@@ -203,8 +205,8 @@ class _Planner:
 
     def _may_miss(
         self,
-        joint: Joint,
-        axes: Sequence[Axis],
+        joint: JoinedVariable,
+        axes: Sequence[JoinAxis],
         places: Mapping[tuple[int, ...], int],
         missing: int,
     ) -> bool:
@@ -225,7 +227,7 @@ class _Planner:
 
     # --- the kinds of variables ---
 
-    def _coordinate(self, axis: Axis, joint: Joint) -> Planned | None:
+    def _coordinate(self, axis: JoinAxis, joint: JoinedVariable) -> PlannedArray | None:
         """The coordinate of a dimension along which files are joined."""
         but = comparing.TIME if axis.units is not None else frozenset()
         attrs = comparing.same_attrs(joint, self.findings, but | {"_FillValue"})
@@ -233,15 +235,15 @@ class _Planner:
             return None
         if axis.units is not None:
             attrs |= {"units": axis.units.text}
-            told = f"times are counted in different units; all are stored as {axis.units.text!r}"
-            self.findings.note("time-units", told, joint.urls, axis.name)
+            detail = f"times are counted in different units; all are stored as {axis.units.text!r}"
+            self.findings.note("time-units", detail, joint.urls, axis.name)
         if axis.values is None:
             self.findings.error(
                 "missing-coordinate", "the values cannot be read", joint.urls, axis.name
             )
             return None
         whole = replace(joint, dims=(axis.name,))
-        return self._finished(Kind.LOADED, whole, (axis.length,), attrs)
+        return self._finished(TransferKind.LOADED, whole, (axis.length,), attrs)
 
     def _moving(self, name: str) -> frozenset[str]:
         """Attributes that may differ: bounds follow their coordinate, whose units may move."""
@@ -252,7 +254,7 @@ class _Planner:
                 return comparing.TIME
         return frozenset()
 
-    def _static(self, joint: Joint, shape: Shape) -> Planned | None:
+    def _static(self, joint: JoinedVariable, shape: Shape) -> PlannedArray | None:
         """A variable that is the same in all files; its values are compared later if not here."""
         attrs = comparing.same_attrs(joint, self.findings)
         is_native = joint.name in self.wanted.native_arrays
@@ -262,20 +264,20 @@ class _Planner:
             return None
         if joint.has_base:
             if joint.parts[0].values is None and joint.own:
-                told = "its values were not compared with those that the repository has"
-                self.findings.note("not-compared", told, (), joint.name)
+                detail = "its values were not compared with those that the repository has"
+                self.findings.note("not-compared", detail, (), joint.name)
             return None  # it is there already
         if joint.parts[0].values is not None:
-            return self._finished(Kind.LOADED, joint, shape, attrs)
+            return self._finished(TransferKind.LOADED, joint, shape, attrs)
         one = replace(joint, files=joint.files[:1], parts=joint.parts[:1], urls=joint.urls[:1])
         return self._data(one, shape)
 
-    def _data(self, joint: Joint, shape: Shape) -> Planned | None:
+    def _data(self, joint: JoinedVariable, shape: Shape) -> PlannedArray | None:
         """A variable that is referred to or, if it cannot be and the user agrees, copied."""
         name, found = joint.name, Findings()
         attrs = comparing.same_attrs(joint, found)
         copies = (
-            self.wanted.mode is Mode.NATIVE
+            self.wanted.mode is IngestMode.NATIVE
             or bool(self.wanted.chunks)
             or name in self.wanted.native_arrays
         )
@@ -290,7 +292,7 @@ class _Planner:
             return None
         self.findings.found += [_copied(each) for each in found.found]
         if not copies and not errors:
-            made = self._finished(Kind.VIRTUAL, joint, shape, attrs or {})
+            made = self._finished(TransferKind.VIRTUAL, joint, shape, attrs or {})
             self._tell_codecs(made)
             return replace(made, split=split, chunks=(split, *made.chunks[1:])) if split else made
         made = self._native(joint, shape, attrs)
@@ -298,7 +300,7 @@ class _Planner:
             return made
         return replace(made, encoding=with_checksums(made.encoding))
 
-    def _tell_codecs(self, array: Planned) -> None:
+    def _tell_codecs(self, array: PlannedArray) -> None:
         """Say which packages readers of an array need beside zarr."""
         names = [codec["name"] for codec in json.loads(array.encoding)["codecs"]]
         needed = {
@@ -312,17 +314,19 @@ class _Planner:
                 "codecs", f"readers need the package {' and '.join(sorted(needed))}", (), array.name
             )
 
-    def _native(self, joint: Joint, shape: Shape, attrs: dict[str, Any] | None) -> Planned:
+    def _native(
+        self, joint: JoinedVariable, shape: Shape, attrs: dict[str, Any] | None
+    ) -> PlannedArray:
         """An array that is copied: chunks as wanted, codecs of our own."""
-        made = self._finished(Kind.NATIVE, joint, shape, attrs or {})
-        dtypes = {dtype_of(part.encoding) for part in joint.parts}
+        made = self._finished(TransferKind.NATIVE, joint, shape, attrs or {})
+        dtypes = {encoded_dtype(part.encoding) for part in joint.parts}
         itemsize = max(1, *(dtype.itemsize for dtype in dtypes))
         scans = [self.scans[number] for number in made.files]
-        require_justified([*zip(scans, joint.own, strict=True)], itemsize, self.findings)
+        check_expansion([*zip(scans, joint.own, strict=True)], itemsize, self.findings)
         if joint.has_base:
             return made
         chunks = copied_chunks(made.dims, shape, made.chunks, self.wanted.chunks, itemsize)
-        require_chunks(joint.name, chunks, itemsize, self.findings)
+        check_chunk_sizes(joint.name, chunks, itemsize, self.findings)
         compressor = self.wanted.compressor
         if attrs is not None:
             encoding = (
@@ -332,7 +336,10 @@ class _Planner:
             )
             return replace(made, chunks=chunks, encoding=encoding)
         dtype = np.result_type(
-            *(decoded(np.zeros(0, dtype_of(part.encoding)), part.attrs) for part in joint.parts)
+            *(
+                apply_cf(np.zeros(0, encoded_dtype(part.encoding)), part.attrs)
+                for part in joint.parts
+            )
         )
         plain = comparing.decoded_attrs(joint.parts[0].attrs)
         if dtype.kind == "f":
@@ -346,11 +353,11 @@ class _Planner:
         )
 
     def _finished(
-        self, kind: Kind, joint: Joint, shape: Shape, attrs: Mapping[str, Any]
-    ) -> Planned:
+        self, kind: TransferKind, joint: JoinedVariable, shape: Shape, attrs: Mapping[str, Any]
+    ) -> PlannedArray:
         first = joint.parts[0]
         sizes = dict(zip(first.dims, first.chunks, strict=True))
-        made = Planned(
+        made = PlannedArray(
             name=joint.name,
             kind=kind,
             dims=joint.dims,
@@ -361,28 +368,30 @@ class _Planner:
             files=tuple(joint.files[1:] if joint.has_base else joint.files),
             base_shape=first.shape if joint.has_base else None,
         )
-        if joint.has_base and kind is not Kind.VIRTUAL:
+        if joint.has_base and kind is not TransferKind.VIRTUAL:
             self._require_one_way(made)
         return made
 
-    def _require_one_way(self, array: Planned) -> None:
+    def _require_one_way(self, array: PlannedArray) -> None:
         """Values can be put behind others along one dimension only."""
         assert array.base_shape is not None
         pairs = zip(array.dims, array.base_shape, array.shape, strict=True)
         growing = [dim for dim, old, new in pairs if old != new]
         if len(growing) > 1:
-            told = f"the array would grow along {' and '.join(growing)} at once; append along one"
-            self.findings.error("append", told, (), array.name)
+            detail = f"the array would grow along {' and '.join(growing)} at once; append along one"
+            self.findings.error("append", detail, (), array.name)
 
 
-def _lasting(finding: Finding) -> Finding:
+def _lasting(finding: IngestFinding) -> IngestFinding:
     """What the repository has cannot be decoded anew."""
     if finding.code in ("packing", "dtype"):
         return replace(finding, can_materialize=False)
     return finding
 
 
-def _copied(finding: Finding) -> Finding:
-    if finding.level is not Level.ERROR:
+def _copied(finding: IngestFinding) -> IngestFinding:
+    if finding.level is not IngestSeverity.ERROR:
         return finding
-    return replace(finding, level=Level.WARNING, message=f"{finding.message}; copied instead")
+    return replace(
+        finding, level=IngestSeverity.WARNING, message=f"{finding.message}; copied instead"
+    )

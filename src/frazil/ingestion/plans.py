@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.cf.times import TimeUnits
-from frazil.ingestion.encoding import decoded_fill, dtype_of
-from frazil.ingestion.records import Array, FileScan, Shape, Variable
-from frazil.ingestion.sources import shown
+from frazil.ingestion.encoding import decoded_fill, encoded_dtype
+from frazil.ingestion.records import Array, FileScan, FileVariable, Shape
+from frazil.ingestion.sources import display_url
 from frazil.masking import safe
 
 NAMED_FILES: Final = 5
 """so many files a message names; the report has all"""
 
 
-class Level(StrEnum):
+class IngestSeverity(StrEnum):
     """How much a finding matters."""
 
     ERROR = "error"
@@ -33,7 +33,7 @@ ABSENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class JoinAxis:
     """A dimension along which files are joined."""
 
     name: str
@@ -66,10 +66,10 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class IngestFinding:
     """Something about some files that a user should know."""
 
-    level: Level
+    level: IngestSeverity
     code: str
     message: str
     files: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Finding:
 
     def __str__(self) -> str:
         about = f"{self.variable}: " if self.variable else ""
-        named = ", ".join(shown(url) for url in self.files[:NAMED_FILES])
+        named = ", ".join(display_url(url) for url in self.files[:NAMED_FILES])
         more = len(self.files) - NAMED_FILES
         where = f" [{named}{f' and {more} more' if more > 0 else ''}]" if named else ""
         return safe(f"{about}{self.message}{where}")
@@ -91,7 +91,7 @@ class Finding:
             "code": self.code,
             "variable": self.variable,
             "message": self.message,
-            "files": [shown(url) for url in self.files],
+            "files": [display_url(url) for url in self.files],
         }
 
 
@@ -99,7 +99,7 @@ class Finding:
 class Findings:
     """A list of findings that grows."""
 
-    found: list[Finding] = field(default_factory=list)
+    found: list[IngestFinding] = field(default_factory=list)
     refused: frozenset[str] = frozenset()
     """codes of warnings that shall forbid to go on"""
 
@@ -113,43 +113,45 @@ class Findings:
         can_materialize: bool = False,
     ) -> None:
         """Add what forbids to go on."""
-        finding = Finding(Level.ERROR, code, message, tuple(files), variable, can_materialize)
+        finding = IngestFinding(
+            IngestSeverity.ERROR, code, message, tuple(files), variable, can_materialize
+        )
         self.found.append(finding)
 
     def warn(
         self, code: str, message: str, files: Iterable[str] = (), variable: str | None = None
     ) -> None:
         """Add what a user should look at."""
-        level = Level.ERROR if code in self.refused else Level.WARNING
-        self.found.append(Finding(level, code, message, tuple(files), variable))
+        level = IngestSeverity.ERROR if code in self.refused else IngestSeverity.WARNING
+        self.found.append(IngestFinding(level, code, message, tuple(files), variable))
 
     def note(
         self, code: str, message: str, files: Iterable[str] = (), variable: str | None = None
     ) -> None:
         """Add what is good to know."""
-        self.found.append(Finding(Level.NOTE, code, message, tuple(files), variable))
+        self.found.append(IngestFinding(IngestSeverity.NOTE, code, message, tuple(files), variable))
 
     @property
-    def errors(self) -> Sequence[Finding]:
+    def errors(self) -> Sequence[IngestFinding]:
         """What forbids to go on."""
-        return [each for each in self.found if each.level is Level.ERROR]
+        return [each for each in self.found if each.level is IngestSeverity.ERROR]
 
 
 REPOSITORY: Final = "the repository"
 """stands for a file where the first part of an array is what the repository has"""
 
 
-class Kind(StrEnum):
+class TransferKind(StrEnum):
     """How a variable gets into the repository."""
 
     LOADED = "loaded"
-    """its values are at hand and are written by whoever commits"""
+    """its values are in memory and are written with the commit"""
     VIRTUAL = "virtual"
     NATIVE = "native"
     """its values are copied by tasks"""
 
 
-class Mode(StrEnum):
+class IngestMode(StrEnum):
     """What a user wants of variables that are not loaded."""
 
     VIRTUAL = "virtual"
@@ -158,10 +160,10 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlanOptions:
     """What a user wants of an ingest, as far as planning goes."""
 
-    mode: Mode = Mode.VIRTUAL
+    mode: IngestMode = IngestMode.VIRTUAL
     concat_dims: tuple[str, ...] = ()
     chunks: Mapping[str, int] = field(default_factory=dict)
     compressor: str | None = None
@@ -174,19 +176,19 @@ class Wanted:
     @property
     def copies(self) -> bool:
         """Whether what cannot be referred to is copied."""
-        return self.materialize or self.mode is not Mode.VIRTUAL
+        return self.materialize or self.mode is not IngestMode.VIRTUAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joint:
+class JoinedVariable:
     """One variable in the files that have it, and the axes along which those are joined."""
 
     name: str
     dims: tuple[str, ...]
     urls: Sequence[str]
     files: Sequence[int]
-    parts: Sequence[Variable]
-    axes: Mapping[str, Axis]
+    parts: Sequence[FileVariable]
+    axes: Mapping[str, JoinAxis]
     has_base: bool
     """whether the first part is what the repository has"""
 
@@ -196,17 +198,17 @@ class Joint:
         return self.urls[1:] if self.has_base else self.urls
 
     @property
-    def own(self) -> Sequence[Variable]:
+    def own(self) -> Sequence[FileVariable]:
         """The parts that come from files."""
         return self.parts[1:] if self.has_base else self.parts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planned:
+class PlannedArray:
     """An array to make or to extend."""
 
     name: str
-    kind: Kind
+    kind: TransferKind
     dims: tuple[str, ...]
     shape: Shape
     chunks: Shape
@@ -231,33 +233,33 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class IngestPlan:
     """All arrays of an ingest."""
 
     scans: tuple[FileScan, ...]
-    axes: tuple[Axis, ...]
-    arrays: tuple[Planned, ...]
+    axes: tuple[JoinAxis, ...]
+    arrays: tuple[PlannedArray, ...]
     attributes: str
     has_base: bool = False
 
-    def axis(self, name: str) -> Axis | None:
+    def axis(self, name: str) -> JoinAxis | None:
         """The axis that joins files along a dimension, if there is one."""
         return next((axis for axis in self.axes if axis.name == name), None)
 
-    def start(self, array: Planned, file: int) -> Shape:
+    def start(self, array: PlannedArray, file: int) -> Shape:
         """Where the part of a file begins in an array."""
         axes = [self.axis(dim) for dim in array.dims]
         return tuple(0 if axis is None else axis.start(file) for axis in axes)
 
-    def part_shape(self, array: Planned, file: int) -> Shape:
+    def part_shape(self, array: PlannedArray, file: int) -> Shape:
         """The shape of the part of a file, with axes that the file itself lacks."""
         variable = self.scans[file][array.name]
         sizes = dict(zip(variable.dims, variable.shape, strict=True))
         return tuple(sizes.get(dim, 1) for dim in array.dims)
 
 
-def missing_value(array: Planned) -> Any:  # noqa: ANN401  (a scalar of any type)
+def missing_value(array: PlannedArray) -> Any:  # noqa: ANN401  (a scalar of any type)
     """What stands where no file has a value."""
-    dtype = dtype_of(array.encoding)
+    dtype = encoded_dtype(array.encoding)
     found = decoded_fill(array.attrs, dtype)
     return np.zeros((), dtype)[()] if found is None else found

@@ -42,7 +42,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Source:
+class InputFile:
     """A file to read, how to reach it, and what of it is wanted."""
 
     url: str
@@ -65,7 +65,7 @@ class ObstacleError(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class References:
+class FileReferences:
     """Chunks of an array in somebody's files, as columns; chunks that are not there have no row."""
 
     index: npt.NDArray[np.integer[Any]]
@@ -85,7 +85,7 @@ class References:
         """Bytes of all chunks together, as they are stored."""
         return int(self.length.sum())
 
-    def compact(self) -> References:
+    def compact(self) -> FileReferences:
         """The same in less memory: columns with one value everywhere take none."""
         small = len(self) and int(self.index[-1]) < 1 << 31
         return replace(
@@ -102,7 +102,7 @@ class References:
         index: npt.ArrayLike,
         offset: npt.ArrayLike,
         length: npt.ArrayLike,
-    ) -> References:
+    ) -> FileReferences:
         """References into one file, in any order."""
         numbers = np.asarray(index, np.int64).reshape(-1)
         order = np.argsort(numbers, kind="stable")
@@ -134,7 +134,7 @@ class References:
         )
 
     @classmethod
-    def of_bytes(cls, data: bytes) -> References:
+    def of_bytes(cls, data: bytes) -> FileReferences:
         """A single chunk whose bytes come along; one without bytes is not there."""
         count = 1 if data else 0
         return cls(
@@ -154,7 +154,7 @@ def _constant(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Variable:
+class FileVariable:
     """An array of a file."""
 
     name: str
@@ -165,7 +165,7 @@ class Variable:
     """the parts of Zarr metadata that say what bytes mean, as JSON with sorted keys"""
     attributes: str
     """as JSON, in the order of the file"""
-    references: References | None
+    references: FileReferences | None
     """None: only `values` has the content"""
     values: Array | None = None
     """the content as stored, before CF decoding, of variables that are loaded"""
@@ -190,7 +190,7 @@ class Variable:
             for at, size, length in zip(place, self.chunks, self.shape, strict=True)
         )
 
-    def compact(self) -> Variable:
+    def compact(self) -> FileVariable:
         """The same in less memory: loaded variables need no references."""
         refs = self.references
         if refs is None:
@@ -216,10 +216,10 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parsed:
+class ParsedFile:
     """What the reader of a format gives: a file in Zarr's terms."""
 
-    variables: Sequence[Variable]
+    variables: Sequence[FileVariable]
     attributes: str = "{}"
     notes: tuple[str, ...] = ()
 
@@ -231,7 +231,7 @@ class FileScan:
     url: str
     format: str
     identity: Identity
-    variables: tuple[Variable, ...]
+    variables: tuple[FileVariable, ...]
     attributes: str = "{}"
     notes: tuple[str, ...] = ()
     """what was left out, and why"""
@@ -241,7 +241,7 @@ class FileScan:
     named: tuple[str, ...] = ()
     """those that it has of the names to load or to leave out"""
 
-    def __getitem__(self, name: str) -> Variable:
+    def __getitem__(self, name: str) -> FileVariable:
         found = self.get(name)
         if found is None:
             raise KeyError(name)
@@ -251,14 +251,16 @@ class FileScan:
         """The same in less memory."""
         return replace(self, variables=tuple(each.compact() for each in self.variables))
 
-    def get(self, name: str) -> Variable | None:
+    def get(self, name: str) -> FileVariable | None:
         """A variable by name, or None."""
         return next((each for each in self.variables if each.name == name), None)
 
-    def origin(self, name: str) -> Origin:
+    def origin(self, name: str) -> VariableOrigin:
         """Where the values of a variable are."""
         attributes, group = self[name].attributes, self.group
-        return Origin(self.url, self.format, group, name, self.identity, attributes, self.allowed)
+        return VariableOrigin(
+            self.url, self.format, group, name, self.identity, attributes, self.allowed
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -276,7 +278,7 @@ class FileScan:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class VariableOrigin:
     """A variable of a file, as tasks need it to read values."""
 
     url: str
@@ -289,7 +291,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ScanFailure:
     """A file that could not be scanned."""
 
     url: str
@@ -298,17 +300,17 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFile:
     """A file that is in the repository already."""
 
     url: str
 
 
-Outcome: TypeAlias = FileScan | Failure | Skipped
+Outcome: TypeAlias = FileScan | ScanFailure | SkippedFile
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ScanTask:
     """A file to scan, and how."""
 
     url: str
@@ -327,7 +329,7 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def plain(value: object) -> str:
+def ordered_json(value: object) -> str:
     """JSON in the order given."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 

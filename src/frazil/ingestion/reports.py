@@ -1,17 +1,17 @@
-"""What an ingest tells: while it works, and when it is done or refused."""
+"""What an ingest tells when it is done or refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.ingestion.plans import Finding, Level, Planned
-from frazil.ingestion.records import Failure, FileScan, Outcome
-from frazil.ingestion.sources import shown
+from frazil.ingestion.plans import IngestFinding, IngestSeverity, PlannedArray
+from frazil.ingestion.records import ScanFailure
+from frazil.ingestion.sources import display_url
 from frazil.ingestion.target import how_to_read
 from frazil.masking import safe
 
@@ -19,7 +19,7 @@ _JOINED: Final = ("dimension", "length", "parts")
 _COUNTS: Final = ("virtual_chunks", "native_chunks", "referenced_bytes", "copied_bytes")
 
 
-class Status(StrEnum):
+class IngestStatus(StrEnum):
     """How an ingest ended."""
 
     PLANNED = "planned"
@@ -30,52 +30,18 @@ class Status(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an ingest is."""
-
-    step: str
-    files: int
-    files_done: int = 0
-    chunks: int = 0
-    nbytes: int = 0
-    regions: int = 0
-    regions_done: int = 0
-
-    def with_scan(self, outcome: Outcome) -> Progress:
-        """One more file was looked at."""
-        made = replace(self, files_done=self.files_done + 1)
-        if not isinstance(outcome, FileScan):
-            return made
-        found = [each.references for each in outcome.variables if each.references is not None]
-        return replace(
-            made,
-            chunks=self.chunks + sum(map(len, found)),
-            nbytes=self.nbytes + sum(each.nbytes for each in found),
-        )
-
-    def with_copy(self, chunks: int, nbytes: int) -> Progress:
-        """One more region was copied."""
-        return replace(
-            self,
-            regions_done=self.regions_done + 1,
-            chunks=self.chunks + chunks,
-            nbytes=self.nbytes + nbytes,
-        )
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestReport(ReportView):
     """What was found, what was written, and what was not."""
 
-    status: Status
+    status: IngestStatus
     files: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    failures: tuple[ScanFailure, ...] = ()
+    findings: tuple[IngestFinding, ...] = ()
     axes: tuple[tuple[str, int, int], ...] = ()
     """dimensions that files are joined along: name, length, parts"""
-    arrays: tuple[Planned, ...] = ()
+    arrays: tuple[PlannedArray, ...] = ()
     snapshot_id: str | None = None
     virtual_chunks: int = 0
     native_chunks: int = 0
@@ -86,9 +52,9 @@ class IngestReport(ReportView):
     seconds: float = 0.0
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[IngestFinding, ...]:
         """What forbids to write."""
-        return tuple(each for each in self.findings if each.level is Level.ERROR)
+        return tuple(each for each in self.findings if each.level is IngestSeverity.ERROR)
 
     @property
     def how_to_read(self) -> str | None:
@@ -101,9 +67,9 @@ class IngestReport(ReportView):
             "status": str(self.status),
             "snapshot": self.snapshot_id,
             "files": len(self.files),
-            "skipped": [shown(url) for url in self.skipped],
+            "skipped": [display_url(url) for url in self.skipped],
             "failures": [
-                {"file": shown(each.url), "error": each.error, "kind": each.kind}
+                {"file": display_url(each.url), "error": each.error, "kind": each.kind}
                 for each in self.failures
             ],
             "findings": [each.as_row() for each in self.findings],
@@ -118,7 +84,7 @@ class IngestReport(ReportView):
     def lines(self) -> Iterator[str]:
         """The report for people."""
         for failure in self.failures:
-            yield safe(f"failed: {shown(failure.url)}: {failure.error}")
+            yield safe(f"failed: {display_url(failure.url)}: {failure.error}")
         for finding in self.findings:
             yield f"{finding.level}: {finding}"
 
@@ -126,7 +92,7 @@ class IngestReport(ReportView):
         return "\n".join([f"ingest {self.status}: {len(self.files)} file(s)", *self.lines()])
 
 
-def _array(array: Planned) -> dict[str, Any]:
+def _array(array: PlannedArray) -> dict[str, Any]:
     return {
         "name": array.name,
         "kind": str(array.kind),
@@ -145,12 +111,12 @@ class IngestRefusedError(InvalidInputError):
 
 def refused(report: IngestReport) -> IngestRefusedError:
     """The error for an ingest that cannot be done, with its report."""
-    told = [
-        *(f"{shown(each.url)}: {each.error}" for each in report.failures),
+    errors = [
+        *(f"{display_url(each.url)}: {each.error}" for each in report.failures),
         *map(str, report.errors),
     ]
-    count = len(told)
-    shortened = "; ".join(told[:3]) + (f"; and {count - 3} more" if count > 3 else "")
+    count = len(errors)
+    shortened = "; ".join(errors[:3]) + (f"; and {count - 3} more" if count > 3 else "")
     helps = any(each.can_materialize for each in report.errors)
     hint = ". Copying the values (materialize) makes some of this possible" if helps else ""
     error = IngestRefusedError(

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypedDict, cast
 from frazil import texts
 from frazil.errors import invalid_option
 from frazil.ingestion.parsers import parse_format
-from frazil.ingestion.plans import Mode, Wanted
+from frazil.ingestion.plans import IngestMode, PlanOptions
 from frazil.masking import MaskedRecord
 from frazil.spelling import nearest
 
@@ -87,13 +87,13 @@ class IngestOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Request(MaskedRecord):
+class IngestRequest(MaskedRecord):
     """All that a user asks of an ingest."""
 
     files: Files
     group: str = ""
     branch: str = "main"
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: PlanOptions = field(default_factory=PlanOptions)
     append: bool = False
     on_error: str = FAIL
     gaps: str = TELL
@@ -112,7 +112,7 @@ class Request(MaskedRecord):
     statistics: bool = False
 
 
-def parse_request(files: Files, branch: str, options: IngestOptions) -> Request:
+def parse_ingest(files: Files, branch: str, options: IngestOptions) -> IngestRequest:
     """What is asked for, once it is sure that there is such a thing."""
     given = cast("Mapping[str, Any]", options)
     kept: dict[str, Any] = {name: _choice(name, given.get(name)) for name in _CHOICES}
@@ -120,10 +120,10 @@ def parse_request(files: Files, branch: str, options: IngestOptions) -> Request:
     kept |= {name: given[name] for name in _AS_GIVEN if name in given}
     if kept.get("format") is not None:
         parse_format(kept["format"])
-    return Request(
+    return IngestRequest(
         files,
         branch=branch,
-        wanted=_wanted(Mode(kept.pop("mode")), options),
+        wanted=_wanted(IngestMode(kept.pop("mode")), options),
         source_options=options.get("source_options") or {},
         **kept,
     )
@@ -144,7 +144,7 @@ def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given or ())
 
 
-def _wanted(mode: Mode, options: IngestOptions) -> Wanted:
+def _wanted(mode: IngestMode, options: IngestOptions) -> PlanOptions:
     """What the arrays shall be like."""
     chunks, compressor = options.get("chunks") or {}, options.get("compressor")
     if compressor is not None:
@@ -154,7 +154,7 @@ def _wanted(mode: Mode, options: IngestOptions) -> Wanted:
             raise invalid_option(
                 f"chunks cannot have the length {length} along {dim!r}; -1 means all of it"
             )
-    return Wanted(
+    return PlanOptions(
         mode,
         _texts(options.get("concat_dim")),
         dict(chunks),

@@ -7,29 +7,29 @@ from dataclasses import replace
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
-from frazil.ingestion.isolation import Limits, isolated
+from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.parsers import Format, detect_format, parse_format
 from frazil.ingestion.records import (
     PHONY,
-    Failure,
     FileScan,
+    FileVariable,
     Identity,
+    InputFile,
     Outcome,
-    Skipped,
-    Source,
-    Task,
-    Variable,
+    ScanFailure,
+    ScanTask,
+    SkippedFile,
     name_mark,
     state_mark,
 )
-from frazil.ingestion.sources import bad_file, look, shown
+from frazil.ingestion.sources import bad_file, display_url, look
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""
 
 
-def scan(options: Mapping[str, Any], limits: Limits, task: Task) -> Outcome:
+def scan(options: Mapping[str, Any], limits: ParserLimits, task: ScanTask) -> Outcome:
     """Scan a file, or tell what is wrong with it; `options` are those of the store it is in.
 
     Whatever a parser does, raises or fails to survive is the answer for this file only.
@@ -37,16 +37,16 @@ def scan(options: Mapping[str, Any], limits: Limits, task: Task) -> Outcome:
     try:
         return isolated(limits, _scanned, options, task)
     except FrazilError as error:
-        return Failure(task.url, f"{error} (file={shown(task.url)})", str(error.kind))
+        return ScanFailure(task.url, f"{error} (file={display_url(task.url)})", str(error.kind))
     except Exception as error:
         return _surprise(task, error)
 
 
-def _scanned(options: Mapping[str, Any], task: Task) -> Outcome:
+def _scanned(options: Mapping[str, Any], task: ScanTask) -> Outcome:
     try:
         found = scan_file(task, options)
     except FrazilError as error:
-        return Failure(task.url, str(error), str(error.kind))
+        return ScanFailure(task.url, str(error), str(error.kind))
     except MemoryError:
         raise unsuitable("it took more memory to read than scan_memory_bytes allows") from None
     except Exception as error:
@@ -54,27 +54,27 @@ def _scanned(options: Mapping[str, Any], task: Task) -> Outcome:
     return found.compact() if isinstance(found, FileScan) else found
 
 
-def _surprise(task: Task, error: Exception) -> Failure:
+def _surprise(task: ScanTask, error: Exception) -> ScanFailure:
     """The answer for a file with which a parser did not cope."""
-    told = " ".join(str(error).split())[:MESSAGE] or "no reason given"
-    return Failure(
+    detail = " ".join(str(error).split())[:MESSAGE] or "no reason given"
+    return ScanFailure(
         task.url,
-        f"the file cannot be read: {type(error).__name__}: {told} (file={shown(task.url)})",
+        f"the file cannot be read: {type(error).__name__}: {detail} (file={display_url(task.url)})",
         ErrorKind.UNSUITABLE_DATA,
     )
 
 
-def scan_file(task: Task, options: Mapping[str, Any]) -> FileScan | Skipped:
+def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedFile:
     """Scan a file."""
     identity = look(task.url, options)
     if task.known is not None and identity is not None:
         _require_unchanged(task.url, identity, task.known)
-        return Skipped(task.url)
+        return SkippedFile(task.url)
     chosen = parse_format(task.format) if task.format else None
     found = chosen or detect_format(task.url, identity, options)
     choice = VariableChoice(frozenset(task.load), frozenset(task.drop))
     given = tuple(sorted(options.items()))
-    source = Source(task.url, given, task.group, task.allowed, identity)
+    source = InputFile(task.url, given, task.group, task.allowed, identity)
     if found is Format.HDF5:
         from frazil.ingestion.hdf import scan_hdf
 
@@ -113,8 +113,8 @@ def unless_known(outcome: Outcome, known: Mapping[bytes, bytes]) -> Outcome:
     try:
         _require_unchanged(outcome.url, outcome.identity, mark)
     except InvalidInputError as error:
-        return Failure(outcome.url, str(error), str(error.kind))
-    return Skipped(outcome.url)
+        return ScanFailure(outcome.url, str(error), str(error.kind))
+    return SkippedFile(outcome.url)
 
 
 def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
@@ -122,7 +122,7 @@ def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
         raise bad_file("the file was ingested before and has changed since", url)
 
 
-def _settled(variables: Sequence[Variable]) -> list[Variable]:
+def _settled(variables: Sequence[FileVariable]) -> list[FileVariable]:
     """Variables whose dimensions without a name are told apart by their lengths."""
     lengths: list[int] = []
     made = []

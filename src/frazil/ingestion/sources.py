@@ -30,8 +30,8 @@ from frazil.ingestion.records import Identity
 from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
 from frazil.model.location import parse_location
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.clients import Clients
-from frazil.storage.constructors import storage_from_url
 from frazil.storage.faults import FOREIGN, cleaned, fault
 from frazil.storage.fence import ALLOWED
 from frazil.storage.locations import key_of, normalised
@@ -65,14 +65,14 @@ def local_path(url: str) -> str | None:
     return "/" + key_of(url) if url.startswith(FILE) else None
 
 
-def shown(url: str) -> str:
+def display_url(url: str) -> str:
     """A URL as people want to read it: without secrets, local ones as paths."""
     return local_path(url) or shown_url(url)
 
 
 def bad_file(message: str, url: str) -> InvalidInputError:
     """The error for a file that is not what it should be."""
-    return unsuitable(message, file=shown(url))
+    return unsuitable(message, file=display_url(url))
 
 
 def parent(url: str) -> str:
@@ -172,8 +172,8 @@ def read_head(url: str, size: int, options: Mapping[str, Any] | None = None) -> 
 
 
 def _unreadable(error: OSError, path: str) -> StorageError:
-    told = f"the file cannot be read: {error.strerror}"
-    return StorageError(told, kind=ErrorKind.IO, file=path)
+    detail = f"the file cannot be read: {error.strerror}"
+    return StorageError(detail, kind=ErrorKind.IO, file=path)
 
 
 def read_range(
@@ -195,14 +195,14 @@ def read_whole(url: str, options: Mapping[str, Any] | None = None) -> bytes | No
 
 
 @contextmanager
-def reading(url: str, told: str = "") -> Iterator[None]:
+def reading(url: str, prefix: str = "") -> Iterator[None]:
     """Let what a store fails with be a `StorageError` that names the file, and begins as told."""
     try:
         yield
     except FOREIGN as error:
-        if told:
-            found = f"{told}: {cleaned(error)}"
-            raise StorageError(found, kind=ErrorKind.IO, file=shown(url)) from None
+        if prefix:
+            found = f"{prefix}: {cleaned(error)}"
+            raise StorageError(found, kind=ErrorKind.IO, file=display_url(url)) from None
         known = fault(error, "read", key_of(url), root_of(url))
         found = f"{known.args[0]} ({cleaned(error)})"
         raise StorageError(found, kind=known.kind, file=shown_url(url)) from None
@@ -275,9 +275,9 @@ class Allowed:
         if any(_is_below(url, prefix) for prefix in self.prefixes):
             return url
         raise unsuitable(
-            f"it refers to {shown(url)}, which was not allowed; if it is to be read, name a prefix"
-            f" of it with allow (--allow), such as {shown(parent(url))}",
-            file=shown(by),
+            f"it refers to {display_url(url)}, which was not allowed; if it is to be read, name a"
+            f" prefix of it with allow (--allow), such as {display_url(parent(url))}",
+            file=display_url(by),
         )
 
 
@@ -296,7 +296,7 @@ def _is_below(url: str, prefix: str) -> bool:
         found, root = parse_location(url), parse_location(prefix)
     except InvalidInputError:  # it can be read in two ways, and one may lead elsewhere
         return False
-    # The text decides first: what is not below by its name is not even looked at.
+    # The text decides first: paths that are not below it by name are not opened at all.
     if not found.is_in(root) or found.scheme != "file":
         return found.is_in(root)
     real = os.path.realpath(f"/{root.key}").rstrip("/")

@@ -16,7 +16,7 @@ from typing import Any, Final
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.ids import INITIAL_SNAPSHOT_ID, child_path, node_path
-from frazil.ingestion.plans import Plan
+from frazil.ingestion.plans import IngestPlan
 from frazil.ingestion.records import FileScan, known_files
 from frazil.ingestion.sources import parent, root_of
 from frazil.model.config import (
@@ -33,6 +33,7 @@ from frazil.storage.base import Storage
 from frazil.storage.credentials import MAKERS, AnyCredential, containers_credentials
 from frazil.storage.locations import key_of
 from frazil.tip import Tip
+from frazil.transaction.opened import context_of
 from frazil.urls import MAIN
 
 _S3_OPTIONS: Final = ("region", "endpoint_url", "allow_http", "anonymous", "force_path_style")
@@ -137,7 +138,7 @@ def _with_slash(prefix: str) -> str:
     return prefix if prefix.endswith("/") else f"{prefix}/"
 
 
-class Target:
+class IngestTarget:
     """A branch of a repository, either of which may have to be made."""
 
     def __init__(self, storage: Storage, branch: str, group: str) -> None:
@@ -163,7 +164,7 @@ class Target:
 
     def writing(
         self,
-        plan: Plan,
+        plan: IngestPlan,
         base: FileScan | None,
         prefixes: Sequence[str],
         options: Mapping[str, Any],
@@ -206,7 +207,7 @@ class Target:
             added[:] = add_missing(config, prefixes, options)
             return config_to_map(config)
 
-        edit_stored_config(self._repository.context, change)
+        edit_stored_config(context_of(self._repository), change)
         self._repository = Repository.open(self.storage)
         return added
 
@@ -234,7 +235,7 @@ class Target:
         return self._repository.tip(self.branch, snapshot_id=at)
 
 
-def _rely(session: Session, group: str, plan: Plan, base: FileScan | None) -> None:
+def _rely(session: Session, group: str, plan: IngestPlan, base: FileScan | None) -> None:
     """Say what the plan was made by: the lengths of dimensions, and all that the group has."""
     where = node_path(group or "/")
     dims = {dim for array in plan.arrays for dim in array.dims}

@@ -21,17 +21,17 @@ from frazil.ingestion.encoding import (
     encoded_attributes,
     encoding_from,
     encoding_of,
-    quiet,
+    without_zarr_warnings,
 )
 from frazil.ingestion.records import (
     Array,
+    FileReferences,
+    FileVariable,
+    InputFile,
     ObstacleError,
-    Parsed,
-    References,
-    Source,
-    Variable,
+    ParsedFile,
     canonical,
-    plain,
+    ordered_json,
 )
 from frazil.ingestion.sources import bad_file, client_for, local_path, registry_for
 from frazil.storage.locations import key_of
@@ -49,7 +49,7 @@ _JPEG: Final = frozenset([6, 7, 33007, 34892])
 """compressions of which segments share tables"""
 
 
-def scan_tiff(source: Source) -> Parsed:
+def scan_tiff(source: InputFile) -> ParsedFile:
     """The first image of a TIFF file; overviews and further pages are left out, and noted."""
     with _opened(source) as file:
         page = file.pages[0]
@@ -64,10 +64,10 @@ def scan_tiff(source: Source) -> Parsed:
         except ObstacleError as error:
             image = replace(image, attributes=attributes, obstacle=str(error))
     notes = (f"{count - 1} further images are not taken",) if count > 1 else ()
-    return Parsed([image, *_coordinates(image)], notes=notes)
+    return ParsedFile([image, *_coordinates(image)], notes=notes)
 
 
-def read_tiff(source: Source, name: str, region: tuple[slice, ...]) -> Array:
+def read_tiff(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
     """Values of a region of the image, decoded by tifffile."""
     assert name == IMAGE  # coordinates are always loaded
     with _opened(source) as file:
@@ -75,14 +75,14 @@ def read_tiff(source: Source, name: str, region: tuple[slice, ...]) -> Array:
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[Any]:
+def _opened(source: InputFile) -> Iterator[Any]:
     import tifffile
     from obspec_utils.readers import BlockStoreReader
 
     url = source.url
     place: Any = local_path(url) or BlockStoreReader(client_for(url, source.options), key_of(url))
     try:
-        with quiet(), tifffile.TiffFile(place) as file:
+        with without_zarr_warnings(), tifffile.TiffFile(place) as file:
             yield file
     except FrazilError:
         raise
@@ -93,11 +93,11 @@ def _opened(source: Source) -> Iterator[Any]:
 # --- as tifffile sees it ---
 
 
-def _image(url: str, page: Any) -> Variable:  # noqa: ANN401  (of tifffile)
+def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
     """The image without references."""
     if page.dtype is None or page.dtype.kind not in "biufc" or page.shaped[1] != 1:
-        told = f"{page.bitspersample} bits of sample format {page.sampleformat}"
-        raise bad_file(f"the image has pixels that Zarr has not ({told})", url)
+        detail = f"{page.bitspersample} bits of sample format {page.sampleformat}"
+        raise bad_file(f"the image has pixels that Zarr has not ({detail})", url)
     planes, _, height, width, samples = page.shaped
     bands = planes * samples
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)
@@ -113,13 +113,13 @@ def _image(url: str, page: Any) -> Variable:  # noqa: ANN401  (of tifffile)
         attrs |= encoded_attributes(page.nodata, dtype)
         fill = page.nodata
     value = np.asarray(fill).astype(dtype).item()
-    return Variable(
+    return FileVariable(
         IMAGE,
         ("y", "x") if is_single else ("band", "y", "x"),
         (height, width) if is_single else (bands, height, width),
         size if is_single else (samples, *size),
         encoding_of(Meaning(dtype, value)),
-        plain(attrs),
+        ordered_json(attrs),
         None,
     )
 
@@ -164,13 +164,13 @@ def _pixels(page: Any, region: tuple[slice, ...]) -> Array:  # noqa: ANN401  (of
 # --- by reference ---
 
 
-def _referred(source: Source) -> Variable:
+def _referred(source: InputFile) -> FileVariable:
     """The image by reference, as virtual-tiff sees it."""
     from virtual_tiff import VirtualTIFF
 
     url = source.url
     try:
-        with quiet():
+        with without_zarr_warnings():
             store = VirtualTIFF(ifd=0)(url, registry_for(url, source.options))
             array = store._group.arrays["0"]
             encoding = _findable(encoding_from(array.metadata))
@@ -180,14 +180,14 @@ def _referred(source: Source) -> Variable:
     attrs = json.loads(json.dumps(dict(meta.attributes), default=str))
     lengths = manifest._lengths.ravel()
     index = np.flatnonzero(np.asarray(manifest._paths.ravel() != "") & (lengths > 0))
-    return Variable(
+    return FileVariable(
         IMAGE,
         tuple(str(name) for name in meta.dimension_names or ()),
         tuple(map(int, meta.shape)),
         tuple(map(int, array.chunks)),
         encoding,
-        plain(attrs),
-        References.of_file(url, index, manifest._offsets.ravel()[index], lengths[index]),
+        ordered_json(attrs),
+        FileReferences.of_file(url, index, manifest._offsets.ravel()[index], lengths[index]),
     )
 
 
@@ -201,8 +201,8 @@ def _findable(encoding: str) -> str:
 
 
 def _require_same(
-    found: Variable,
-    image: Variable,
+    found: FileVariable,
+    image: FileVariable,
     page: Any,  # noqa: ANN401  (of tifffile)
     options: Mapping[str, Any],
 ) -> None:
@@ -216,7 +216,7 @@ def _require_same(
     require_same(found, ends, lambda region, _: _pixels(page, region), "tifffile", options)
 
 
-def _coordinates(image: Variable) -> list[Variable]:
+def _coordinates(image: FileVariable) -> list[FileVariable]:
     """Centres of the pixels, where the image lies straight on its map."""
     attrs = image.attrs
     scale, tie = attrs.get("model_pixel_scale"), attrs.get("model_tiepoint")

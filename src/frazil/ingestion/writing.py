@@ -15,17 +15,17 @@ from frazil.bulk.write import write_region
 from frazil.cf.times import converted, time_units
 from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, unsuitable
 from frazil.ingestion.encoding import (
+    array_json,
     decoded_fill,
-    document,
-    dtype_of,
+    encoded_dtype,
     encoding_in,
     native_encoding,
-    quiet,
     variable_from,
+    without_zarr_warnings,
 )
 from frazil.ingestion.names import VariableChoice
-from frazil.ingestion.plans import REPOSITORY, Kind, Plan, Planned
-from frazil.ingestion.records import Array, FileScan, Identity, Shape, Variable, plain
+from frazil.ingestion.plans import REPOSITORY, IngestPlan, PlannedArray, TransferKind
+from frazil.ingestion.records import Array, FileScan, FileVariable, Identity, Shape, ordered_json
 from frazil.model.chunks import ChunkType
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import ForkSession, Session
@@ -76,7 +76,7 @@ def read_base(session: Session, group: str) -> tuple[FileScan, frozenset[str]] |
         else each
         for each in bare
     )
-    attributes = plain(json.loads(found.user_data).get("attributes", {}))
+    attributes = ordered_json(json.loads(found.user_data).get("attributes", {}))
     scan = FileScan(REPOSITORY, "repository", Identity(0, None, 0), variables, attributes)
     return scan, native
 
@@ -103,10 +103,10 @@ def make_groups(session: Session, group: str, attributes: str | None) -> None:
         session.state.set_metadata(path, json.dumps(made, ensure_ascii=False).encode())
 
 
-def settle(array: Planned, plan: Plan) -> tuple[Shape, str, dict[str, Any]]:
+def settle_array(array: PlannedArray, plan: IngestPlan) -> tuple[Shape, str, dict[str, Any]]:
     """Chunks, encoding and attributes of an array in the repository."""
     attrs = dict(array.attrs)
-    if array.kind is not Kind.LOADED:
+    if array.kind is not TransferKind.LOADED:
         return array.chunks, array.encoding, attrs
     values = loaded_values(plan, array)
     fill = decoded_fill(attrs, values.dtype) if values.dtype.kind != "T" else ""
@@ -120,7 +120,7 @@ def settle(array: Planned, plan: Plan) -> tuple[Shape, str, dict[str, Any]]:
     return chunks, native_encoding(values.dtype, fill, None), attrs
 
 
-def make_array(session: Session, path: str, array: Planned, plan: Plan) -> None:
+def make_array(session: Session, path: str, array: PlannedArray, plan: IngestPlan) -> None:
     """Create an array, or give it its new shape."""
     state = session.state
     old = state.tree.get(path)
@@ -135,11 +135,11 @@ def make_array(session: Session, path: str, array: Planned, plan: Plan) -> None:
             kind=ErrorKind.NODE_ALREADY_EXISTS,
             path=path,
         )
-    chunks, encoding, attrs = settle(array, plan)
-    state.set_metadata(path, document(encoding, array.shape, chunks, array.dims, attrs))
+    chunks, encoding, attrs = settle_array(array, plan)
+    state.set_metadata(path, array_json(encoding, array.shape, chunks, array.dims, attrs))
 
 
-def write_loaded(session: Session, path: str, array: Planned, plan: Plan) -> int:
+def write_loaded(session: Session, path: str, array: PlannedArray, plan: IngestPlan) -> int:
     """Write the values of a variable that are at hand; tell how many bytes they are."""
     values = loaded_values(plan, array)
     region: tuple[slice, ...] = ()
@@ -148,7 +148,7 @@ def write_loaded(session: Session, path: str, array: Planned, plan: Plan) -> int
             return 0
         region = tuple(map(slice, array.first, array.shape))
         values = values[region]
-        values = _as_stored(values, dtype_of(array.encoding), array)
+        values = _as_stored(values, encoded_dtype(array.encoding), array)
     write_values(session, path, region, values)
     return int(values.nbytes)
 
@@ -157,7 +157,7 @@ def write_values(
     session: Session | ForkSession, path: str, region: tuple[slice, ...], values: Array
 ) -> None:
     """Write values of any type to a region, or to the whole of an array."""
-    with quiet():
+    with without_zarr_warnings():
         # Texts and records are zarr's own business, and scalars have no region.
         if values.dtype.kind in "TOUV" or not values.ndim:
             target = zarr.open_array(session.store, path=path.strip("/"), mode="r+", zarr_format=3)
@@ -166,7 +166,7 @@ def write_values(
             write_region(session, path, region or ..., values)
 
 
-def _as_stored(values: Array, dtype: np.dtype[Any], array: Planned) -> Array:
+def _as_stored(values: Array, dtype: np.dtype[Any], array: PlannedArray) -> Array:
     """Values in the type that an array has already, if they can be."""
     if values.dtype == dtype or dtype.kind in "TO":
         return values
@@ -176,7 +176,7 @@ def _as_stored(values: Array, dtype: np.dtype[Any], array: Planned) -> Array:
     return made
 
 
-def loaded_values(plan: Plan, array: Planned) -> Array:
+def loaded_values(plan: IngestPlan, array: PlannedArray) -> Array:
     """All values of a variable that is written at once, including those of the base."""
     axis = plan.axis(array.name)
     if axis is not None and axis.values is not None:
@@ -206,7 +206,7 @@ def _common_dtype(parts: Sequence[Array]) -> np.dtype[Any]:
     return np.result_type(*{part.dtype for part in parts})
 
 
-def _moved(plan: Plan, array: Planned, number: int, part: Variable) -> Array:
+def _moved(plan: IngestPlan, array: PlannedArray, number: int, part: FileVariable) -> Array:
     """Values of a file, counted in the units that times of all files are stored in.
 
     Bounds without units of their own count as the coordinate that they belong to.

@@ -105,7 +105,8 @@ def _needed_by(
         gone = [lost[ManifestId(row.tobytes())] for row in garbage.ids]
         if not gone:
             return Objects.none(CHUNKS)
-        # A manifest that is too young to go may be somebody's, who will refer to its chunks again.
+        # A manifest that is too young to be deleted may belong to an open session, which still
+        # needs its chunks.
         rows = id_rows(lost)
         young = [lost[ManifestId(row.tobytes())] for row in rows[~is_old.contains(rows)]]
         found = find_chunks(storage, gone, limits).rows()

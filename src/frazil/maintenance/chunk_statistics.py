@@ -7,28 +7,28 @@ from functools import cached_property
 
 import numpy as np
 
-from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, References
+from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences
 from frazil.errors import FormatError
 from frazil.formats.manifest import decode_manifest
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import ID_NAME, parse_names
-from frazil.statistics.files import Forgotten, forget, listed, loaded
+from frazil.statistics.files import DroppedRows, drop_rows, list_files, loaded
 from frazil.statistics.records import RANGE_WIDTH, ROW, U8, Flags, Rows, located
 from frazil.storage.assets import CHUNKS, MANIFESTS
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 
 
-def forget_collected(context: Context, gone: RowSet | None, before: datetime) -> Forgotten:
+def forget_collected(context: Context, gone: RowSet | None, before: datetime) -> DroppedRows:
     """Drop statistics of chunk objects that are gone, from files written before a time.
 
-    `gone` are those; None means all that a listing of chunk objects does not show. Whoever wrote
-    such a file had read the chunks: so what the listing lacks has been there, and is gone. Then
-    rows of other chunks, virtual ones and those in manifests, go too when no manifest has them.
-    Manifests are looked at after the rows: one that comes later loses statistics, never values.
+    `gone` are those objects. None means all that a listing of chunk objects does not show: the
+    writer of a file of statistics had read the chunks, so objects that are not listed are gone.
+    Then rows of other chunks, virtual ones and those in manifests, go too if no manifest has them.
+    Manifests are read after the rows: one that comes later loses statistics, never values.
     """
-    if not any(item.created_at < before for item in listed(context.place)):
-        return Forgotten()
+    if not any(item.created_at < before for item in list_files(context.place)):
+        return DroppedRows()
     there = _listed_chunks(context.storage) if gone is None else None
     named = _Named(context) if gone is None else None
 
@@ -45,7 +45,7 @@ def forget_collected(context: Context, gone: RowSet | None, before: datetime) ->
             stays |= native & ~gone.contains(owners)
         return stays
 
-    return forget(context.place, keep, before)
+    return drop_rows(context.place, keep, before)
 
 
 class _Named:
@@ -71,7 +71,9 @@ class _Named:
             for table in tables:
                 if (table.kind != NATIVE).any():
                     found.add(
-                        _beginnings(located(References.of(table), context.containers.expand)[0])
+                        _beginnings(
+                            located(ChunkReferences.of(table), context.containers.expand)[0]
+                        )
                     )
         return found
 
@@ -86,7 +88,7 @@ def _beginnings(rows: Rows) -> U8:
     return np.ascontiguousarray(plain[:, :RANGE_WIDTH])
 
 
-def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> Forgotten:
+def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> DroppedRows:
     """Drop statistics of everything in chunk objects of which some bytes were erased.
 
     They tell values. Which bytes in manifests and in the files of others they are about only a
@@ -97,7 +99,7 @@ def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> Forgott
     def keep(rows: Rows) -> Flags:
         return ~_tells(rows, objects, sources=sources)
 
-    return forget(context.place, keep)
+    return drop_rows(context.place, keep)
 
 
 def _tells(rows: Rows, objects: RowSet, *, sources: bool) -> Flags:
@@ -110,7 +112,7 @@ def _tells(rows: Rows, objects: RowSet, *, sources: bool) -> Flags:
 def left_to_tell(context: Context, ranges: RowSet) -> list[str]:
     """Keys of files that still have statistics of erased bytes."""
     objects = _objects(ranges)
-    found = loaded(context.place, listed(context.place))
+    found = loaded(context.place, list_files(context.place))
     return [item.key for item, rows in found if _tells(rows, objects, sources=False).any()]
 
 

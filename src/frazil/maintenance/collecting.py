@@ -1,11 +1,11 @@
 """Carrying out a collection: every way to delete garbage leads here.
 
-Snapshots go first, for nobody can begin to use what no snapshot names. Then the refs are looked
-at again, before manifests, logs and attribute files go, and once more before chunks do. Whatever
-has come into use is spared.
+Snapshots go first: once no snapshot names an object, no new work can refer to it. Then the refs are
+looked at again, before manifests, logs and attribute files go, and once more before chunks do.
+Whatever has come into use is spared.
 
-Where a ref may be made to any snapshot file, snapshots are copied below `trash/` before they go.
-Whoever makes a ref looks afterwards whether its snapshot is there, and the collection looks at
+Where a ref may be made to any snapshot file, snapshots are copied below `trash/` before they go. A
+writer that makes a ref checks afterwards that its snapshot is there, and the collection looks at
 the refs after deleting: one of the two sees the other. If it is the collection, the copies are put
 back and everything is planned anew.
 """
@@ -32,16 +32,16 @@ from frazil.maintenance.chunk_statistics import forget_collected
 from frazil.maintenance.deleting import (
     DeleteLimits,
     DeleteReport,
-    Told,
+    OnDeleted,
     deletable_before,
     delete_objects,
 )
 from frazil.maintenance.garbage import (
-    Plan,
+    CollectionPlan,
+    deletion_summary,
     look_again,
     plan_collection,
     settle,
-    summary_of,
 )
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.id_sets import RowSet
@@ -50,7 +50,7 @@ from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, begin
+from frazil.storage.base import Storage, start_in_pool
 from frazil.storage.local import LocalStorage
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
@@ -60,7 +60,7 @@ LONGEST_WRITE: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
+class CollectionOptions:
     """How garbage is removed: within which limits, and where to."""
 
     walk: WalkLimits = field(default_factory=WalkLimits)
@@ -69,14 +69,14 @@ class Way:
     """it is put aside below `trash/`"""
     find_chunks: FindChunks = native_chunks
     """tells what manifests refer to, where a new plan is needed"""
-    told: Told | None = None
+    on_deleted: OnDeleted | None = None
     """gets the keys of what was deleted"""
 
 
 def carry_out(
     context: Context,
     plan: GarbagePlan,
-    way: Way | None = None,
+    way: CollectionOptions | None = None,
     *,
     unsafe_minimum_age: timedelta | None = None,
 ) -> tuple[GCSummary, str | None]:
@@ -97,7 +97,7 @@ def carry_out(
             f"the plan was made for {plan.url}, not for {context.storage.url}",
             kind=ErrorKind.INVALID_OPTION,
         )
-    way = way or Way()
+    way = way or CollectionOptions()
     made, candidates, cutoff = plan.made, plan.garbage, plan.older_than
     limit = deletable_before(context.place, unsafe_minimum_age)
     if limit is not None and cutoff > limit:
@@ -128,7 +128,9 @@ def carry_out(
 class _Run:
     """One collection under way."""
 
-    def __init__(self, context: Context, way: Way, batch: str | None, cutoff: datetime) -> None:
+    def __init__(
+        self, context: Context, way: CollectionOptions, batch: str | None, cutoff: datetime
+    ) -> None:
         self._context = context
         self._way = way
         self._batch = batch
@@ -140,7 +142,7 @@ class _Run:
         self._copies = batch or (f"{batch_name()}-snapshots" if needs_copies else None)
         """batch of the trash from which snapshots can come back"""
 
-    def remove_snapshots(self, plan: Plan) -> bool:
+    def remove_snapshots(self, plan: CollectionPlan) -> bool:
         """Remove snapshots; False when a new ref needs one, and all were put back."""
         self._remove(plan, SNAPSHOTS, self._copies)
         try:
@@ -158,7 +160,7 @@ class _Run:
         context = self._context
         if self._copies is not None and self._batch is None:
             self._reports["copies"] = discard(context.storage, self._copies)
-        swept = begin(partial(sweep, context.place, self._cutoff))
+        swept = start_in_pool(partial(sweep, context.place, self._cutoff))
         for prefix in (LOGS, MANIFESTS):
             self._remove(self._plan, prefix, self._batch)
         attributes = is_full and not self._has_failed
@@ -169,7 +171,7 @@ class _Run:
         if attributes:
             self._remove_attributes()
         self._forget_statistics(is_full=is_full)
-        return summary_of(self._reports, self._skipped)
+        return deletion_summary(self._reports, self._skipped)
 
     def _forget_statistics(self, *, is_full: bool) -> None:
         """Drop statistics of chunks that are gone; only a full collection may list chunks."""
@@ -195,8 +197,8 @@ class _Run:
     def _has_failed(self) -> bool:
         return any(report.failed for report in self._reports.values())
 
-    def _remove(self, plan: Plan, prefix: str, batch: str | None) -> None:
-        """Remove objects of one kind, unless others, which may refer to them, would not go."""
+    def _remove(self, plan: CollectionPlan, prefix: str, batch: str | None) -> None:
+        """Remove objects of one kind, unless some that may refer to them are left."""
         phase = PHASES[prefix]
         if self._has_failed:
             self._skipped.append(phase)
@@ -209,8 +211,8 @@ class _Run:
             else put_aside(storage, part, batch, way.deleting)
         )
         self._reports[phase] = report
-        if way.told is not None:
-            way.told([*filterfalse(report.left.__contains__, part.keys())])
+        if way.on_deleted is not None:
+            way.on_deleted([*filterfalse(report.left.__contains__, part.keys())])
 
 
 def sweep(storage: Storage, before: datetime) -> None:

@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.engine import pace_for, spans
-from frazil.bulk.fetch import References, fetch_into
+from frazil.bulk.fetch import ChunkReferences, fetch_into
 from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many, is_below, node_path
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.nodes import ArrayNode
-from frazil.run import Here, Progress, Runner, by_size, run_told
+from frazil.progress import Tell
+from frazil.run import LocalRunner, Runner, by_size, run_told
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Storage, ahead
 from frazil.transaction.context import Context
@@ -71,7 +72,7 @@ def compact_chunks(
     min_dead_share: float = MIN_DEAD_SHARE,
     dry_run: bool = False,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Compaction:
     """Put the small chunks of an array, or of all arrays below a group, into packs.
 
@@ -113,7 +114,7 @@ def compact_chunks(
             for part in by_size(table.length.tolist(), ITEM_PACKS * wanted.max_object)
         ]
     work = _Repack(state.context, wanted, state if runner is None else None)
-    for number, table in run_told(runner or Here(1), work, items, progress, "packs",
+    for number, table in run_told(runner or LocalRunner(1), work, items, progress, "packs",
                                   size_bytes=done.bytes_rewritten):  # fmt: skip
         placed.setdefault(items[number][0], []).append(table)
     for name, tables in placed.items():
@@ -150,7 +151,7 @@ def arrays_below(state: WorkingState, path: str) -> Iterator[ArrayNode]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class ChosenRows:
     """Rows of a table to write anew, and the objects they are in."""
 
     rows: npt.NDArray[np.intp]
@@ -160,7 +161,7 @@ class Chosen:
 
 def plan_rows(
     storage: Storage, table: ChunkTable, packing: Packing, min_dead_share: float
-) -> Chosen:
+) -> ChosenRows:
     """Decide which references of an array to write anew."""
     native = np.flatnonzero(table.kind == ChunkType.native)
     names = np.ascontiguousarray(table.chunk_id[native]).view("S12").ravel()
@@ -176,9 +177,9 @@ def plan_rows(
     # An object that is missing, or shorter than what refers to it, is a matter for a check.
     chosen = (is_small | is_wasteful) & (dead >= 0)
     if not is_wasteful.any() and chosen.sum() < 2:
-        return Chosen(native[:0])
+        return ChosenRows(native[:0])
     rows = native[chosen[number]]
-    return Chosen(rows, int(chosen.sum()), int(dead[chosen].sum()))
+    return ChosenRows(rows, int(chosen.sum()), int(dead[chosen].sum()))
 
 
 def _used(number: I64, offset: I64, length: I64, count: int) -> tuple[I64, Flags]:
@@ -250,7 +251,7 @@ def _distinct(chosen: ChunkTable) -> tuple[ChunkTable, npt.NDArray[np.intp]]:
 
 def fetch_rows(state: WorkingState, sources: ChunkTable, rows: range) -> list[memoryview]:
     """The bytes of the chunks in some rows of a table."""
-    refs = References.of(sources.take(slice(rows.start, rows.stop)))
+    refs = ChunkReferences.of(sources.take(slice(rows.start, rows.stop)))
     length = refs.length
     ends = np.cumsum(length)
     starts = ends - length

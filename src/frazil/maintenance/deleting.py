@@ -27,7 +27,7 @@ BATCH: Final = 1000
 DISK_BATCH: Final = 1 << 16
 """On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
-Told: TypeAlias = Callable[[list[str]], None]
+OnDeleted: TypeAlias = Callable[[list[str]], None]
 """Is given the keys of what was deleted."""
 
 
@@ -114,8 +114,8 @@ def delete_keys(storage: Storage, keys: Sequence[str]) -> None:
     for at in range(0, len(keys), BATCH):
         failed = storage.delete_many(keys[at : at + BATCH]).failed
         if failed:
-            told = f"{len(failed)} objects would not go: {failed[0][1]}"
-            raise StorageError(told, key=failed[0][0])
+            detail = f"{len(failed)} objects would not go: {failed[0][1]}"
+            raise StorageError(detail, key=failed[0][0])
 
 
 def _delete_batch(storage: Storage, batch: Objects) -> DeleteReport:

@@ -21,16 +21,16 @@ from frazil.errors import ConflictError, InternalError, RefNotFoundError
 from frazil.formats.snapshot import decode_snapshot
 from frazil.ids import SnapshotId
 from frazil.maintenance.candidates import of_snapshots
-from frazil.maintenance.collecting import Way, carry_out
+from frazil.maintenance.collecting import CollectionOptions, carry_out
 from frazil.maintenance.deleting import DeleteLimits, deletable_before
-from frazil.maintenance.file_history import FileHistory, Known, read_file_history
+from frazil.maintenance.file_history import FileHistory, KnownSnapshot, read_file_history
 from frazil.maintenance.garbage import counted, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.lineage import Mask, carried_marks, cut, ids_where, rows_of
+from frazil.maintenance.lineage import Mask, carried_marks, drop_snapshots, ids_where, mask_of
 from frazil.maintenance.listing import END_OF_TIME
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.history import Metadata, Micros, RepoInfo, UpdateType, to_micros
-from frazil.model.marks import united, with_marks
+from frazil.model.marks import merged_marks, with_marks
 from frazil.model.snapshots import NO_PARENT
 from frazil.model.values import GCSummary
 from frazil.storage.assets import snapshot_key
@@ -130,7 +130,7 @@ def plan_refs(
         if plan.adopted is not None:
             known = history[plan.adopted]
             entry = replace(known.entry, parent_id=plan.root, metadata=plan.metadata)
-            history.known[plan.adopted] = Known(entry, known.manifest_files)
+            history.known[plan.adopted] = KnownSnapshot(entry, known.manifest_files)
 
 
 def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpiration:
@@ -149,7 +149,9 @@ def plan_ref(history: FileHistory, tip: SnapshotId, cutoff: Micros) -> RefExpira
         frozenset(entry.id for entry in lineage[first:root]),
         lineage[oldest].id,
         lineage[root].id,
-        with_marks(lineage[oldest].metadata, united(e.metadata for e in lineage[oldest + 1 :])),
+        with_marks(
+            lineage[oldest].metadata, merged_marks(e.metadata for e in lineage[oldest + 1 :])
+        ),
     )
 
 
@@ -271,12 +273,12 @@ def plan_expiration(info: RepoInfo, cutoff: Micros, *, branches: bool, tags: boo
         protected |= set(info.branches.values())
     if not tags:
         protected |= set(info.tags.values())
-    gone = is_expired & ~rows_of(table, protected)
+    gone = is_expired & ~mask_of(table, protected)
     expired = ids_where(table, is_expired) if branches or tags else frozenset()
     lost_branches = _lost_refs(info.branches, expired) if branches else ()
     lost_tags = _lost_refs(info.tags, expired) if tags else ()
     marked = table.with_metadata(carried_marks(table, gone))
-    fields: dict[str, object] = {"snapshots": cut(marked, gone, to_root=True)}
+    fields: dict[str, object] = {"snapshots": drop_snapshots(marked, gone, to_root=True)}
     if branches:
         fields["branches"] = _without(info.branches, lost_branches)
     if tags:
@@ -340,7 +342,7 @@ def expire_with_files(
     plan = plan_collection(context, found, limits, find_chunks, after)
     if dry_run:
         return ExpiredWithFiles(released, counted(plan))
-    way = Way(limits, deleting or DeleteLimits(), find_chunks=find_chunks)
+    way = CollectionOptions(limits, deleting or DeleteLimits(), find_chunks=find_chunks)
     made = GarbagePlan.of(context, plan, cutoff, "incremental")
     return ExpiredWithFiles(
         released, carry_out(context, made, way, unsafe_minimum_age=unsafe_minimum_age)[0]

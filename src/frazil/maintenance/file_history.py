@@ -17,7 +17,7 @@ from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.snapshot import snapshot_links
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
-from frazil.maintenance.listing import ID_NAME, portions, snapshot_blob
+from frazil.maintenance.listing import ID_NAME, batched, snapshot_blob
 from frazil.model.history import ManifestFile, SnapshotEntry
 from frazil.storage.assets import SNAPSHOTS, snapshot_key
 from frazil.storage.base import Storage, fan_out
@@ -27,7 +27,7 @@ PREFETCH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSnapshot:
     """What is needed of a snapshot file."""
 
     entry: SnapshotEntry
@@ -39,9 +39,9 @@ class FileHistory:
     """Snapshots by id; one that was not read before is read when it is met."""
 
     storage: Storage
-    known: dict[SnapshotId, Known] = field(default_factory=dict)
+    known: dict[SnapshotId, KnownSnapshot] = field(default_factory=dict)
 
-    def __getitem__(self, snapshot_id: SnapshotId) -> Known:
+    def __getitem__(self, snapshot_id: SnapshotId) -> KnownSnapshot:
         found = self.known.get(snapshot_id)
         if found is None:
             found = self.known[snapshot_id] = _read(self.storage, snapshot_id)
@@ -72,7 +72,7 @@ class FileHistory:
         ]
         return np.argsort(-np.array(times, np.int64), kind="stable")
 
-    def kept(self, tips: Iterable[SnapshotId], old: U8) -> dict[SnapshotId, Known]:
+    def kept(self, tips: Iterable[SnapshotId], old: U8) -> dict[SnapshotId, KnownSnapshot]:
         """What a collection of `old` snapshot files must leave: what tips and young files need.
 
         A young file may be that of a commit, or of a ref, which is just being made.
@@ -91,9 +91,9 @@ class FileHistory:
 
     def since(
         self, tips: Iterable[SnapshotId], known: Collection[SnapshotId]
-    ) -> dict[SnapshotId, Known]:
+    ) -> dict[SnapshotId, KnownSnapshot]:
         """What some tips descend from, tips included, as far as it is not known."""
-        found: dict[SnapshotId, Known] = {}
+        found: dict[SnapshotId, KnownSnapshot] = {}
         for tip in tips:
             for entry in self.ancestry(tip):
                 if entry.id in found or entry.id in known:
@@ -101,7 +101,7 @@ class FileHistory:
                 found[entry.id] = self[entry.id]
         return found
 
-    def reachable(self, tips: Iterable[SnapshotId]) -> dict[SnapshotId, Known]:
+    def reachable(self, tips: Iterable[SnapshotId]) -> dict[SnapshotId, KnownSnapshot]:
         """Everything that some tips descend from, tips included."""
         return self.since(tips, ())
 
@@ -112,20 +112,20 @@ def read_file_history(storage: Storage, at_once: int = PREFETCH) -> FileHistory:
     names = (item.key[start:] for item in storage.list(SNAPSHOTS))
     ids = (SnapshotId.parse(name) for name in names if ID_NAME.fullmatch(name))
 
-    def attempt(snapshot_id: SnapshotId) -> Known | None:
+    def attempt(snapshot_id: SnapshotId) -> KnownSnapshot | None:
         try:
             return _read(storage, snapshot_id)
         except (FormatError, StorageError, SnapshotNotFoundError):
             return None
 
     history = FileHistory(storage)
-    for group in portions(ids, at_once):
+    for group in batched(ids, at_once):
         for snapshot_id, found in zip(group, fan_out(attempt, group), strict=True):
             if found is not None:
                 history.known[snapshot_id] = found
     return history
 
 
-def _read(storage: Storage, snapshot_id: SnapshotId) -> Known:
+def _read(storage: Storage, snapshot_id: SnapshotId) -> KnownSnapshot:
     blob = snapshot_blob(storage, snapshot_id)
-    return Known(*snapshot_links(blob, key=snapshot_key(snapshot_id)))
+    return KnownSnapshot(*snapshot_links(blob, key=snapshot_key(snapshot_id)))

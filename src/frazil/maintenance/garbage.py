@@ -18,7 +18,14 @@ from frazil.maintenance.candidates import PHASES, Candidates
 from frazil.maintenance.deleting import DeleteReport
 from frazil.maintenance.file_history import FileHistory, read_file_history
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of, table_ids
+from frazil.maintenance.lineage import (
+    drop_snapshots,
+    ids_where,
+    mask_of,
+    pruned_logs,
+    reachable,
+    table_ids,
+)
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of, native_chunks
 from frazil.model.history import ManifestFile, RepoInfo, SnapshotTable, UpdateType
@@ -28,7 +35,7 @@ from frazil.transaction.context import Context
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class CollectionPlan:
     """What a collection deletes."""
 
     kept: frozenset[SnapshotId]
@@ -41,7 +48,7 @@ class Plan:
     seen: SnapshotTable | None = None
     """the snapshots of the repo object that was looked at last"""
 
-    def older(self, storage: Storage, cutoff: datetime) -> Plan:
+    def older(self, storage: Storage, cutoff: datetime) -> CollectionPlan:
         """The plan without objects that turn out to be too young."""
         return replace(self, garbage=tuple(one.older(storage, cutoff) for one in self.garbage))
 
@@ -65,7 +72,7 @@ def plan_collection(
     limits: WalkLimits,
     find_chunks: FindChunks = native_chunks,
     after: Expired | None = None,
-) -> Plan:
+) -> CollectionPlan:
     """Work out what is garbage, changing nothing; `find_chunks` tells what manifests refer to.
 
     With `after` it is what would be garbage once snapshots have expired.
@@ -80,14 +87,14 @@ def plan_collection(
             if history is None:
                 history = read_file_history(context.storage, limits.max_snapshots_in_memory)
             needed = _needed_by_files(history, refs, found, after)
-            # Whoever points a ref to a snapshot that is still there finds its ancestors too, also
-            # when a collection was killed half way.
+            # A new ref to a snapshot that is still there must find its ancestors too, also when a
+            # collection was killed half way.
             snapshots = snapshots.sorted_by(history.newest_first)
         case _:
             raise InternalError("unknown way to keep refs")
     first = _unnamed((snapshots, found.logs, found.manifests), needed)
     chunks = _unused(context.storage, found.chunks(first[-1]), needed, limits, find_chunks)
-    return Plan(needed.snapshots, dropped, (*first, chunks))
+    return CollectionPlan(needed.snapshots, dropped, (*first, chunks))
 
 
 def _needed_by_repo_object(
@@ -100,7 +107,7 @@ def _needed_by_repo_object(
     old = RowSet()
     old.add(found.snapshots.ids)
     gone = ~reachable(table, _tips(info)) & old.contains(table_ids(table))
-    logs = tuple(pruned_logs(cut(table, gone, to_root=False)))
+    logs = tuple(pruned_logs(drop_snapshots(table, gone, to_root=False)))
     return _of_snapshots(context, ids_where(table, ~gone), logs, limits), ids_where(table, gone)
 
 
@@ -134,10 +141,10 @@ def _needed_by_files(
 
 def _expired(info: RepoInfo, after: Expired) -> RepoInfo:
     """The repo object as an expiry would leave it."""
-    gone = rows_of(info.snapshots, after.released)
+    gone = mask_of(info.snapshots, after.released)
     return replace(
         info,
-        snapshots=cut(info.snapshots, gone, to_root=True),
+        snapshots=drop_snapshots(info.snapshots, gone, to_root=True),
         branches={name: at for name, at in info.branches.items() if name not in after.branches},
         tags={name: at for name, at in info.tags.items() if name not in after.tags},
     )
@@ -170,7 +177,7 @@ def _unused(
 # --- looking again ---
 
 
-def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
+def settle(context: Context, plan: CollectionPlan, limits: WalkLimits) -> CollectionPlan | None:
     """Take dropped snapshots out of the history, and spare what was published meanwhile.
 
     None means that something new needs a dropped snapshot, so that a new plan is needed.
@@ -182,7 +189,7 @@ def settle(context: Context, plan: Plan, limits: WalkLimits) -> Plan | None:
     return look_again(context, plan, limits)
 
 
-def _drop(refs: RepoObjectRefs, plan: Plan) -> bool:
+def _drop(refs: RepoObjectRefs, plan: CollectionPlan) -> bool:
     """Take snapshots out of the repo object; False when something new needs one of them."""
     is_done = False
 
@@ -193,14 +200,17 @@ def _drop(refs: RepoObjectRefs, plan: Plan) -> bool:
         is_done = needed.isdisjoint(plan.dropped)
         if not is_done:
             return None
-        gone = rows_of(info.snapshots, plan.dropped)
-        return Edit(UpdateType.GCRan(), {"snapshots": cut(info.snapshots, gone, to_root=False)})
+        gone = mask_of(info.snapshots, plan.dropped)
+        return Edit(
+            UpdateType.GCRan(),
+            {"snapshots": drop_snapshots(info.snapshots, gone, to_root=False)},
+        )
 
     refs.edit(change)
     return is_done
 
 
-def look_again(context: Context, plan: Plan, limits: WalkLimits) -> Plan:
+def look_again(context: Context, plan: CollectionPlan, limits: WalkLimits) -> CollectionPlan:
     """The plan without what has come into use since it was made, by the refs in storage now.
 
     Raises:
@@ -235,7 +245,7 @@ def look_again(context: Context, plan: Plan, limits: WalkLimits) -> Plan:
 # --- counting ---
 
 
-def counted(plan: Plan) -> GCSummary:
+def counted(plan: CollectionPlan) -> GCSummary:
     """What a plan would delete."""
     reports = {
         PHASES[part.prefix]: DeleteReport(len(part), part.size_bytes) for part in plan.garbage
@@ -243,10 +253,10 @@ def counted(plan: Plan) -> GCSummary:
     reports["attributes"] = DeleteReport(
         len(plan.attributes), sum(item.size_bytes for item in plan.attributes)
     )
-    return summary_of(reports, [])
+    return deletion_summary(reports, [])
 
 
-def summary_of(reports: dict[str, DeleteReport], skipped: list[str]) -> GCSummary:
+def deletion_summary(reports: dict[str, DeleteReport], skipped: list[str]) -> GCSummary:
     """What became of the objects of all phases."""
     total = DeleteReport()
     for report in reports.values():

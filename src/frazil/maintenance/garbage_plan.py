@@ -25,7 +25,7 @@ from frazil.maintenance.candidates import (
     unused_attribute_files,
 )
 from frazil.maintenance.deleting import safe_cutoff
-from frazil.maintenance.garbage import Plan, counted, plan_collection
+from frazil.maintenance.garbage import CollectionPlan, counted, plan_collection
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
@@ -47,11 +47,11 @@ class GarbagePlan(ReportView):
     how: How
     garbage: tuple[Objects, ...]
     """in the order of deletion"""
-    made: Plan | None = field(default=None, repr=False)
+    made: CollectionPlan | None = field(default=None, repr=False)
     """with the snapshots that were kept then; unknown where the plan comes from a file"""
 
     @classmethod
-    def of(cls, context: Context, plan: Plan, older_than: datetime, how: How) -> Self:
+    def of(cls, context: Context, plan: CollectionPlan, older_than: datetime, how: How) -> Self:
         """A plan that was just made."""
         now = datetime.now(UTC)
         return cls(context.storage.url, older_than, now, how, plan.garbage, plan)
@@ -59,7 +59,7 @@ class GarbagePlan(ReportView):
     @property
     def summary(self) -> GCSummary:
         """How much it is."""
-        return counted(self.made or Plan(frozenset(), frozenset(), self.garbage))
+        return counted(self.made or CollectionPlan(frozenset(), frozenset(), self.garbage))
 
     @property
     def objects(self) -> int:
@@ -180,7 +180,7 @@ def _objects(prefix: str, columns: Mapping[str, Any]) -> Objects:
 # --- making ---
 
 
-def make_plan(
+def plan_garbage(
     context: Context,
     older_than: datetime,
     *,

@@ -26,7 +26,14 @@ from frazil.maintenance.listing import manifest_blob, snapshot_blob
 from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
-from frazil.model.history import Micros, RepoInfo, Snapshot, Status, TransactionLog, to_datetime
+from frazil.model.history import (
+    Micros,
+    RepoInfo,
+    Snapshot,
+    StoredStatus,
+    TransactionLog,
+    to_datetime,
+)
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import AVAILABILITY_WORDS
 from frazil.storage.assets import CHUNKS, log_key, manifest_key, snapshot_key
@@ -57,7 +64,7 @@ def spec(number: int) -> str:
     return f"{number}.0"
 
 
-def moment(micros: Micros) -> str:
+def time_text(micros: Micros) -> str:
     """A time in RFC 3339, with as many digits as it needs."""
     return moment_of(to_datetime(micros))
 
@@ -78,7 +85,7 @@ def _snapshot(found: Snapshot, envelope: Envelope) -> Described:
     return {
         "id": str(found.id),
         "header": _header(envelope),
-        "flushed_at": moment(found.flushed_at),
+        "flushed_at": time_text(found.flushed_at),
         "commit_message": found.message,
         "metadata": dict(found.metadata),
         "manifests": [
@@ -218,16 +225,16 @@ def _entry(entry: history.SnapshotEntry) -> Described:
     return {
         "id": str(entry.id),
         **({} if parent is None else {"parent_id": str(parent)}),
-        "flushed_at": moment(entry.flushed_at),
+        "flushed_at": time_text(entry.flushed_at),
         "message": entry.message,
         "metadata": dict(entry.metadata),
     }
 
 
-def _status(status: Status) -> Described:
+def _status(status: StoredStatus) -> Described:
     return {
         "availability": AVAILABILITY_WORDS[status.availability],
-        "set_at": moment(status.set_at),
+        "set_at": time_text(status.set_at),
         "limited_availability_reason": status.reason,
     }
 
@@ -241,7 +248,7 @@ def _update(entry: history.UpdateEntry) -> Described:
     backup = entry.backup_path
     return {
         "update_type": {"type": name, **details},
-        "updated_at": moment(entry.updated_at),
+        "updated_at": time_text(entry.updated_at),
         **({} if backup is None else {"backup_path": backup}),
     }
 
@@ -250,7 +257,7 @@ def _value(name: str, value: object) -> object:
     match value:
         case ObjectId():
             return str(value)
-        case Status():
+        case StoredStatus():
             return _status(value)
         case int() if name in ("from_version", "to_version"):
             return spec(value)
@@ -344,8 +351,8 @@ def inspect_file(blob: bytes, key: str) -> Described:
         case FileKind.SNAPSHOT:
             snapshot = decode_snapshot(blob, key=key)
             parent = snapshot.parent_id
-            told = _snapshot(snapshot, envelope)
-            return {**told, "parent_id": None if parent is None else str(parent)}
+            description = _snapshot(snapshot, envelope)
+            return {**description, "parent_id": None if parent is None else str(parent)}
         case FileKind.MANIFEST:
             return _manifest(decode_manifest(blob, key=key), envelope, key)
         case FileKind.TRANSACTION_LOG:

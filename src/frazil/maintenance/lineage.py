@@ -16,7 +16,7 @@ from frazil.errors import FormatError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.id_sets import U8
 from frazil.model.history import Metadata, SnapshotTable
-from frazil.model.marks import MARK_KEYS, united, with_marks
+from frazil.model.marks import MARK_KEYS, merged_marks, with_marks
 from frazil.model.snapshots import NO_PARENT
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -35,7 +35,7 @@ def ids_where(table: SnapshotTable, mask: Mask) -> frozenset[SnapshotId]:
     return frozenset(map(table.id_at, np.flatnonzero(mask).tolist()))
 
 
-def rows_of(table: SnapshotTable, ids: Iterable[SnapshotId]) -> Mask:
+def mask_of(table: SnapshotTable, ids: Iterable[SnapshotId]) -> Mask:
     """The mask of some snapshots; unknown ones are passed over."""
     mask = np.zeros(len(table), np.bool_)
     mask[[table.row(one) for one in ids if one in table]] = True
@@ -62,7 +62,7 @@ def orphaned(table: SnapshotTable, gone: Mask) -> list[int]:
     return found
 
 
-def cut(table: SnapshotTable, gone: Mask, *, to_root: bool) -> SnapshotTable:
+def drop_snapshots(table: SnapshotTable, gone: Mask, *, to_root: bool) -> SnapshotTable:
     """The table without some snapshots, orphans being adopted by an ancestor.
 
     That is the root of their history, or else the nearest ancestor that stays; the initial
@@ -103,7 +103,7 @@ def carried_marks(table: SnapshotTable, gone: Mask) -> dict[SnapshotId, Metadata
             between.append(ancestor)
             ancestor = parents[ancestor]
         rows = table.columns.rows
-        marks = united(table.metadata_of(rows[between]))
+        marks = merged_marks(table.metadata_of(rows[between]))
         own = table.metadata_of(rows[[row]])[0]
         if (made := with_marks(own, marks)) != own:
             found[table.id_at(row)] = made

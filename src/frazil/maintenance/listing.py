@@ -50,7 +50,7 @@ def manifest_blob(storage: Storage, manifest_id: ManifestId) -> bytes:
     return blob
 
 
-def portions(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:
+def batched(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:
     """Items in groups of at most `size`."""
     rest = iter(items)
     while group := tuple(islice(rest, max(1, size))):
@@ -228,7 +228,7 @@ def measured(storage: Storage, prefix: str, ids: U8, cutoff: datetime) -> Object
         return objects.older(storage, cutoff)
     sizes: list[int] = []
     rows: list[int] = []
-    for group in portions(enumerate(objects.keys()), HEADS_AT_ONCE):
+    for group in batched(enumerate(objects.keys()), HEADS_AT_ONCE):
         found = fan_out(lambda item: storage.head(item[1]), group)
         for (row, _), item in zip(group, found, strict=True):
             if item is not None and is_older(item.created_at, cutoff):

@@ -21,7 +21,7 @@ from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.id_sets import ID_WIDTH, U8
-from frazil.maintenance.listing import portions, read_snapshot
+from frazil.maintenance.listing import batched, read_snapshot
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
@@ -29,7 +29,7 @@ from frazil.model.nodes import ArrayNode
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
 
-By: TypeAlias = Literal["array", "snapshot", "branch"]
+UsageBy: TypeAlias = Literal["array", "snapshot", "branch"]
 BY: Final = ("array", "snapshot", "branch")
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class Shares(ReportView):
 
 def shares(
     context: Context,
-    by: By = "array",
+    by: UsageBy = "array",
     *,
     older_than: datetime | None = None,
 ) -> Shares:
@@ -152,7 +152,7 @@ class _Tree:
         """Read every snapshot."""
         tree = cls({}, {}, {})
         ordered = sorted(entries.values(), key=lambda each: each.flushed_at)
-        for group in portions([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
+        for group in batched([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
             for snapshot in fan_out(partial(read_snapshot, storage), group):
                 tree._add(snapshot)
         return tree

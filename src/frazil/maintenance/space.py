@@ -61,7 +61,7 @@ class SnapshotUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PrefixUsage:
     """Objects below one prefix."""
 
     objects: int
@@ -132,14 +132,14 @@ def _tables(blob: bytes, key: str) -> list[ChunkTable]:
     return [table for _, table in decode_manifest(blob, key=key).tables()]
 
 
-def objects_by_kind(storage: Storage) -> dict[str, Kind]:
+def objects_by_kind(storage: Storage) -> dict[str, PrefixUsage]:
     """Everything below the root of a repository, by first part of the key."""
     counts: dict[str, tuple[int, int]] = {}
     for item in storage.list(""):
         kind = item.key.partition("/")[0]
         objects, size = counts.get(kind, (0, 0))
         counts[kind] = objects + 1, size + item.size_bytes
-    return {kind: Kind(*counts[kind]) for kind in sorted(counts)}
+    return {kind: PrefixUsage(*counts[kind]) for kind in sorted(counts)}
 
 
 # --- ranges of objects ---

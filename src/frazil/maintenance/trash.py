@@ -1,7 +1,7 @@
 """Garbage that is put aside before it is deleted: below `trash/`, by collection.
 
-Objects are copied first and deleted then, so that a crash leaves them in both places; whoever
-collects again goes on. To bring them back, those that others refer to come first.
+Objects are copied first and deleted then, so that a crash leaves them in both places; the next
+collection goes on from there. To bring them back, those that others refer to come first.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _failed(objects: Objects, reasons: Sequence[str]) -> DeleteReport:
 
 
 def _copy(storage: Storage, key: str, *, above: str) -> str | None:
-    """Copy an object; tell what went wrong, or None when there is nothing that could be copied."""
+    """Copy an object; return the error, or None when there is nothing to copy."""
     try:
         data = storage.get(key)
         if data is None:

@@ -53,7 +53,7 @@ from frazil.model.history import (
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UpdateEntry,
     UpdateKind,
     UpdateLog,
@@ -153,7 +153,7 @@ def upgrade_v1_to_v2(
     """Make a v1 repository a v2 one; open it anew afterwards.
 
     A dry run does everything but writing. An interrupted upgrade is finished. Without
-    `delete_unused_v1_files` the files of the refs stay, but nobody can use them any more.
+    `delete_unused_v1_files` the files of the refs stay, but clients refuse them.
 
     Raises:
         SessionStateError: there is nothing to upgrade.
@@ -167,7 +167,7 @@ def upgrade_v1_to_v2(
     at_once = prefetch_concurrency or PREFETCH
     match context.refs:
         case RefFileRefs() as refs:
-            info = plan_upgrade(context, refs, read_fenced(context.storage), at_once)
+            info = plan_repo_object(context, refs, read_fenced(context.storage), at_once)
             if dry_run:
                 return
             _announce(context, info)
@@ -185,7 +185,7 @@ def upgrade_v1_to_v2(
 
 def _announce(context: Context, info: RepoInfo) -> None:
     """Let there be a repo object that can only be read."""
-    status = Status(RepoAvailability.read_only, info.status.set_at, UNDER_WAY)
+    status = StoredStatus(RepoAvailability.read_only, info.status.set_at, UNDER_WAY)
     level = context.config.compression_level()
     made = create_repo_object(context.storage, replace(info, status=status), level)
     if isinstance(made, LostRace):
@@ -205,7 +205,7 @@ def _take_over(context: Context, at_once: int) -> RepoObjectRefs:
             raise RepositoryNotFoundError("the repo object is gone", url=storage.url)
         if not is_under_way(decode_repo_info(found.data, key=REPO_KEY)):
             return RepoObjectRefs(storage, config)
-        info = plan_upgrade(context, old, fence_refs(storage), at_once)
+        info = plan_repo_object(context, old, fence_refs(storage), at_once)
         blob = encode_repo_info(info, level=config.compression_level())
         attributes = file_attributes("repo-info", V2.spec)
         written = storage.put_if(REPO_KEY, blob, found.version, attributes)
@@ -222,7 +222,7 @@ def _with_late_config(old: RefFileRefs, info: RepoInfo, new: RepoObjectRefs) -> 
     return new
 
 
-def plan_upgrade(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int) -> RepoInfo:
+def plan_repo_object(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int) -> RepoInfo:
     """The repo object that says the same as the files of a v1 repository."""
     history = read_file_history(context.storage, at_once)
     known = history.reachable([*old.tags.values(), *old.branches.values()])
@@ -255,7 +255,7 @@ def migrated(
         branches=old.branches,
         deleted_tags=frozenset(old.deleted_tags),
         snapshots=snapshot_table(entries.values()),
-        status=Status(RepoAvailability.online, past.root_time),
+        status=StoredStatus(RepoAvailability.online, past.root_time),
         metadata={},
         latest_updates=UpdateLog.of(reversed(updates)),
         config=config,
@@ -379,12 +379,12 @@ def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
 
 def _events(old: OldHistory) -> Iterator[tuple[Micros, UpdateKind]]:
     yield old.root_time, UpdateType.RepoInitialized()
-    told = {entry.id for entry in old.main}
+    listed = {entry.id for entry in old.main}
     yield from _commits(MAIN, old.main[:-1])
     for name, lineage in old.branches.items():
         yield lineage[0].flushed_at + STEP, UpdateType.BranchCreated(name)
-        yield from _commits(name, [entry for entry in lineage if entry.id not in told])
-        told.update(entry.id for entry in lineage)
+        yield from _commits(name, [entry for entry in lineage if entry.id not in listed])
+        listed.update(entry.id for entry in lineage)
     for name, target in old.tags.items():
         yield _time(old, target) + STEP, UpdateType.TagCreated(name)
     for name, target in old.deleted_tags.items():

@@ -18,7 +18,7 @@ from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.lineage import ids_where, reachable
-from frazil.maintenance.listing import manifest_blob, portions, snapshot_blob
+from frazil.maintenance.listing import batched, manifest_blob, snapshot_blob
 from frazil.model.history import ManifestFile
 from frazil.run import Runner
 from frazil.storage.assets import manifest_key, snapshot_key
@@ -68,7 +68,7 @@ def manifests_of(
 
     return {
         file.id: file
-        for group in portions(snapshots, limits.max_snapshots_in_memory)
+        for group in batched(snapshots, limits.max_snapshots_in_memory)
         for found in fan_out(files, group)
         for file in found
     }

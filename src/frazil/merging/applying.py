@@ -18,12 +18,18 @@ from frazil.errors import (
 from frazil.formats.zarr_meta import parse_node
 from frazil.ids import SnapshotId
 from frazil.merging.policies import FAIL, Decide, Policy
-from frazil.merging.records import ChangeCounts, MergeConflict, MergeReport, MergeStatus, summary_of
+from frazil.merging.records import (
+    ChangeCounts,
+    MergeConflict,
+    MergeReport,
+    MergeStatus,
+    conflicts_summary,
+)
 from frazil.merging.states import U32, StoredState
 from frazil.merging.three_way import (
-    Merged,
     MergedNode,
-    Sides,
+    MergeInputs,
+    MergeResult,
     dimension_names_of,
     merge_states,
     shape_of,
@@ -61,7 +67,7 @@ class MergeOptions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planned:
+class PlannedCommit:
     """A commit that can be made."""
 
     changes: ChangeSet
@@ -75,7 +81,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class ReportSubject:
     """What the report of one attempt says in any case."""
 
     operation: str
@@ -90,7 +96,7 @@ class Subject:
         self,
         status: MergeStatus,
         snapshot_id: SnapshotId | str | None = None,
-        planned: Planned | None = None,
+        planned: PlannedCommit | None = None,
     ) -> MergeReport:
         """The report of how it ended."""
         return MergeReport(
@@ -123,7 +129,7 @@ def require_ability(context: Context, action: str, *, dry_run: bool) -> None:
         require_writable(context, action)
 
 
-def tip_of(context: Context, branch: str) -> SnapshotId:
+def tip_to_change(context: Context, branch: str) -> SnapshotId:
     """The tip of a branch that is to be changed.
 
     Raises:
@@ -141,22 +147,22 @@ def tip_of(context: Context, branch: str) -> SnapshotId:
         raise
 
 
-def plan(context: Context, sides: Sides, decide: Decide) -> Planned:
+def plan(context: Context, sides: MergeInputs, decide: Decide) -> PlannedCommit:
     """Work out what a three-way merge changes on our side."""
     merged = merge_states(sides, decide)
     if any(each.resolution is None for each in merged.conflicts):
-        return Planned(ChangeSet(), ChangeCounts(), merged.conflicts)
+        return PlannedCommit(ChangeSet(), ChangeCounts(), merged.conflicts)
     assert isinstance(sides.theirs, StoredState)
     changes = change_set(merged, sides.theirs, spec=context.generation.spec)
     log = summarise(changes, sides.theirs.snapshot_id)
     counts = ChangeCounts.of(log, {each.id: each.path for each in merged.nodes})
-    return Planned(changes, counts, merged.conflicts)
+    return PlannedCommit(changes, counts, merged.conflicts)
 
 
 def finish(
     context: Context,
-    subject: Subject,
-    planned: Planned,
+    subject: ReportSubject,
+    planned: PlannedCommit,
     message: str,
     origin: Mapping[str, JSON],
     marks: Marks,
@@ -201,7 +207,7 @@ def settled(report: MergeReport) -> MergeReport:
     left = report.unresolved
     raise MergeConflictError(
         f"{report.operation} into branch {report.branch!r} stopped, nothing was changed: "
-        f"{len(left)} conflict{'s' if len(left) != 1 else ''} ({summary_of(left)})",
+        f"{len(left)} conflict{'s' if len(left) != 1 else ''} ({conflicts_summary(left)})",
         report,
     )
 
@@ -209,7 +215,7 @@ def settled(report: MergeReport) -> MergeReport:
 # --- from a merged result to the change set that makes it of our side ---
 
 
-def change_set(merged: Merged, theirs: StoredState, *, spec: int) -> ChangeSet:
+def change_set(merged: MergeResult, theirs: StoredState, *, spec: int) -> ChangeSet:
     """The changes that turn our side into the result: references go along, bytes of chunks stay.
 
     Raises:

@@ -37,16 +37,16 @@ ATTRIBUTES: Final = "attributes"
 SHAPE: Final = "shape"
 
 
-class Missing:
+class MissingKey:
     """A key that is not there."""
 
 
-MISSING: Final = Missing()
+MISSING: Final = MissingKey()
 
 
-def same(one: object, other: object) -> bool:
+def equal_json(one: object, other: object) -> bool:
     """Whether two JSON values are equal, 1, 1.0 and true being different ones."""
-    if isinstance(one, Missing) or isinstance(other, Missing):
+    if isinstance(one, MissingKey) or isinstance(other, MissingKey):
         return one is other
     return one is other or _canonical(one) == _canonical(other)
 
@@ -62,7 +62,7 @@ def write_document(document: Document) -> bytes:
 
 def say_the_same(one: bytes, other: bytes) -> bool:
     """Whether two documents differ at most in spaces and in the order of names."""
-    return one == other or same(read_document(one), read_document(other))
+    return one == other or equal_json(read_document(one), read_document(other))
 
 
 def merge_fields(
@@ -76,12 +76,12 @@ def merge_fields(
                 merged[name] = ours[name]
             continue
         values = [each.get(name, MISSING) for each in (base, ours, theirs)]
-        if name == ATTRIBUTES and all(isinstance(each, Missing | dict) for each in values):
+        if name == ATTRIBUTES and all(isinstance(each, MissingKey | dict) for each in values):
             old, own, their = (each if isinstance(each, dict) else {} for each in values)
             value: object = _attributes(path, old, own, their, settle)
         else:
             value = _one(ConflictKind.METADATA, path, name, values, settle)
-        if not isinstance(value, Missing):
+        if not isinstance(value, MissingKey):
             merged[name] = value
     return merged
 
@@ -93,7 +93,7 @@ def _attributes(
     for key in _names(ours, theirs):
         values = [each.get(key, MISSING) for each in (base, ours, theirs)]
         value = _one(ConflictKind.ATTRIBUTE, path, key, values, settle)
-        if not isinstance(value, Missing):
+        if not isinstance(value, MissingKey):
             merged[key] = value
     return merged
 
@@ -105,11 +105,11 @@ def _names(ours: Mapping[str, object], theirs: Mapping[str, object]) -> Iterable
 def _one(kind: ConflictKind, path: str, name: str, values: list[object], settle: Settle) -> object:
     """One value of three: the one that was changed, or the one that is chosen."""
     base, ours, theirs = values
-    if same(ours, theirs) or same(theirs, base):
+    if equal_json(ours, theirs) or equal_json(theirs, base):
         return ours
-    if same(ours, base):
+    if equal_json(ours, base):
         return theirs
-    shown = [None if isinstance(each, Missing) else each for each in (ours, theirs)]
+    shown = [None if isinstance(each, MissingKey) else each for each in (ours, theirs)]
     side = settle(MergeConflict(kind, path, shown[0], shown[1], name))
     if isinstance(side, Contested):
         return side.mark
@@ -188,7 +188,7 @@ class ArraySides:
         ours, theirs = read_document(self.ours.user_data), read_document(self.theirs.user_data)
         if self.base is None:
             base = structure(ours)
-            if same(ours.get(SHAPE), theirs.get(SHAPE)):
+            if equal_json(ours.get(SHAPE), theirs.get(SHAPE)):
                 base[SHAPE] = ours.get(SHAPE)
             return base, ours, theirs
         return read_document(self.base.user_data), ours, theirs
@@ -219,7 +219,7 @@ def merge_array(sides: ArraySides, settle: Settle) -> MergedArray:
 def _document(sides: ArraySides, merged: Document) -> bytes:
     """The bytes of a document: those of a side that has the same, if one does."""
     for node, text in zip((sides.ours, sides.theirs), sides.texts[1:], strict=True):
-        if same(text, merged):
+        if equal_json(text, merged):
             return node.user_data
     return write_document(merged)
 
@@ -230,13 +230,13 @@ def _document(sides: ArraySides, merged: Document) -> bytes:
 def _structure_side(sides: ArraySides, settle: Settle) -> Outcome:
     """The side whose structure, shape and chunks are taken as a whole; None to merge them."""
     base, ours, theirs = map(structure, sides.texts)
-    if same(ours, theirs) and sides.is_of_one_rank:
+    if equal_json(ours, theirs) and sides.is_of_one_rank:
         return None
     kind = ConflictKind.CREATED if sides.base is None else ConflictKind.STRUCTURE
     if sides.base is not None:
-        if same(ours, base) and not _touched(sides, OURS):
+        if equal_json(ours, base) and not _touched(sides, OURS):
             return THEIRS
-        if same(theirs, base) and not _touched(sides, THEIRS):
+        if equal_json(theirs, base) and not _touched(sides, THEIRS):
             return OURS
     shown = [{SHAPE: text.get(SHAPE), **structure(text)} for text in sides.texts[1:]]
     side = settle(MergeConflict(kind, sides.path, shown[0], shown[1]))
@@ -248,7 +248,7 @@ def _touched(sides: ArraySides, side: str) -> bool:
     base, ours, theirs = sides.texts
     text = ours if side == OURS else theirs
     names = () if sides.is_of_one_rank else (NAMES,)
-    if not all(same(text.get(name), base.get(name)) for name in (SHAPE, *names)):
+    if not all(equal_json(text.get(name), base.get(name)) for name in (SHAPE, *names)):
         return True
     return bool(len(sides.changed_ours if side == OURS else sides.changed_theirs))
 

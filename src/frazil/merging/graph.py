@@ -40,7 +40,7 @@ class _Paint(IntFlag):
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class CommonHistory:
     """What two histories share."""
 
     bases: tuple[SnapshotId, ...]
@@ -140,7 +140,7 @@ class Graph:
 
     def common(
         self, ours: Iterable[SnapshotId], theirs: Iterable[SnapshotId], *, strict: bool = True
-    ) -> Common:
+    ) -> CommonHistory:
         """The merge bases of two sides, each of one snapshot or more.
 
         Raises:
@@ -152,7 +152,7 @@ class Graph:
             self._require_readable(painted)
         fresh = [one for one, paint in painted.items() if paint == _Paint.THEIRS]
         fresh.sort(key=lambda one: self.commit(one).time, reverse=True)
-        return Common(tuple(self._without_ancestors(both)), tuple(fresh))
+        return CommonHistory(tuple(self._without_ancestors(both)), tuple(fresh))
 
     def _paint(
         self, ours: Iterable[SnapshotId], theirs: Iterable[SnapshotId]

@@ -8,21 +8,21 @@ from frazil.errors import ConflictError, ErrorKind, InvalidInputError, SessionSt
 from frazil.ids import SnapshotId
 from frazil.merging.applying import (
     MergeOptions,
-    Subject,
+    ReportSubject,
     finish,
     plan,
     require_ability,
     settled,
-    tip_of,
+    tip_to_change,
     until_still,
 )
 from frazil.merging.graph import Graph
 from frazil.merging.policies import Decide, decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import MergedState, State, StoredState, logged_between
-from frazil.merging.three_way import Sides, merge_bases
+from frazil.merging.three_way import MergeInputs, merge_bases
 from frazil.model.lineage import merge_metadata
-from frazil.model.marks import united
+from frazil.model.marks import merged_marks
 from frazil.transaction.context import Context
 
 MAX_DEPTH: Final = 32
@@ -50,10 +50,10 @@ def merge(context: Context, source: SnapshotId, into: str, options: MergeOptions
 def _merge_once(
     context: Context, source: SnapshotId, into: str, options: MergeOptions, decide: Decide
 ) -> MergeReport:
-    ours, graph = tip_of(context, into), Graph(context)
+    ours, graph = tip_to_change(context, into), Graph(context)
     common = graph.common((ours,), (source,), strict=options.base is None)
     bases = common.bases if options.base is None else (options.base,)
-    subject = Subject("merge", into, source, ours, bases, options)
+    subject = ReportSubject("merge", into, source, ours, bases, options)
     if common.bases == (source,):
         return subject.report(MergeStatus.UP_TO_DATE, ours)
     is_behind = options.base is None and common.bases == (ours,)
@@ -71,7 +71,7 @@ def _merge_once(
     if message is None:
         message = f"merge {options.source_name or source} into {into}"
     origin = merge_metadata(ours, source, common.only_theirs)
-    marks = united(graph.metadata(one) for one in common.only_theirs)
+    marks = merged_marks(graph.metadata(one) for one in common.only_theirs)
     return finish(context, subject, planned, message, origin, marks)
 
 
@@ -81,13 +81,13 @@ def _sides(
     bases: tuple[SnapshotId, ...],
     ours: SnapshotId,
     theirs: SnapshotId,
-) -> Sides:
+) -> MergeInputs:
     base = base_state(context, graph, bases)
     sides = (StoredState(context, ours), StoredState(context, theirs))
     if len(bases) > 1:
-        return Sides(base, *sides)
+        return MergeInputs(base, *sides)
     logged = [logged_between(context, bases[0], tip) for tip in (ours, theirs)]
-    return Sides(base, *sides, *logged)
+    return MergeInputs(base, *sides, *logged)
 
 
 def base_state(
@@ -106,7 +106,7 @@ def base_state(
     for number, one in enumerate(bases[1:], 1):
         common = graph.common(bases[:number], (one,))
         inner = base_state(context, graph, common.bases, depth + 1)
-        state = merge_bases(Sides(inner, state, StoredState(context, one)))
+        state = merge_bases(MergeInputs(inner, state, StoredState(context, one)))
     return state
 
 
@@ -125,8 +125,10 @@ def fast_forward(
         context.refs.require_online()
 
     def attempt() -> MergeReport:
-        ours = tip_of(context, branch)
-        subject = Subject("fast-forward", branch, to, ours, (ours,), MergeOptions(dry_run=dry_run))
+        ours = tip_to_change(context, branch)
+        subject = ReportSubject(
+            "fast-forward", branch, to, ours, (ours,), MergeOptions(dry_run=dry_run)
+        )
         if ours == to:
             return subject.report(MergeStatus.UP_TO_DATE, ours)
         if not descends(context, to, ours):
@@ -156,7 +158,7 @@ def not_forward(branch: str, to: SnapshotId) -> ConflictError:
     )
 
 
-def _forward(context: Context, subject: Subject) -> MergeReport:
+def _forward(context: Context, subject: ReportSubject) -> MergeReport:
     if not subject.options.dry_run:
         context.refs.reset_branch(subject.branch, subject.source, subject.ours)
     return subject.report(MergeStatus.FAST_FORWARD, subject.source)

@@ -1,9 +1,10 @@
 """Which nodes of three states are one, and where they are after a merge; pure.
 
-Nodes are one by id, else by path and kind: a node that was deleted and made anew at its path counts
-as changed, and nodes that two sides made at one path count as one, so that what follows need not
-know of ids. Afterwards each is below its parent, none is lost, no two are in one place. A place is
-a parent node and a name below it, so that who moves a group moves what others put into it.
+Nodes are matched by id, else by path and kind. A node that was deleted and made again at its path
+counts as changed; nodes that both sides made at one path count as one. Later steps therefore need
+no ids. In the result each node is below its parent, none is lost, and no two share a path. A place
+is a parent node and a name below it: when one side moves a group, what the other side put into the
+group moves along.
 """
 
 from __future__ import annotations
@@ -122,36 +123,36 @@ MAX_ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodePlace:
     """A parent, by number, and the path below it; the root has none."""
 
     parent: int | None
     name: str
 
 
-def places_of(nodes: Iterable[tuple[int, Node]]) -> dict[int, Place]:
+def places_of(nodes: Iterable[tuple[int, Node]]) -> dict[int, NodePlace]:
     """The place of each numbered node of one side."""
     numbered = list(nodes)
     numbers = {node.path: number for number, node in numbered}
     return {number: _place(node.path, numbers) for number, node in numbered}
 
 
-def _place(path: str, numbers: Mapping[str, int]) -> Place:
+def _place(path: str, numbers: Mapping[str, int]) -> NodePlace:
     above = next((one for one in paths_above(path) if one in numbers), None)
     if above is None:
-        return Place(None, path)
-    return Place(numbers[above], path[len(above) :].lstrip("/"))
+        return NodePlace(None, path)
+    return NodePlace(numbers[above], path[len(above) :].lstrip("/"))
 
 
 @dataclass(slots=True)
-class Tree:
+class PlaceTree:
     """The nodes that stay and their places, while they are being worked out."""
 
     triples: Sequence[Triple]
     ledger: Ledger
-    places: dict[Side, dict[int, Place]]
-    base_places: Mapping[int, Place]
-    alive: dict[int, Place] = field(default_factory=dict)
+    places: dict[Side, dict[int, NodePlace]]
+    base_places: Mapping[int, NodePlace]
+    alive: dict[int, NodePlace] = field(default_factory=dict)
     """number to place"""
     kept: set[int] = field(default_factory=set)
     """those whose deletion was decided against"""
@@ -168,14 +169,14 @@ def make_tree(
     triples: Sequence[Triple],
     changed: Callable[[int, Side], bool],
     ledger: Ledger,
-) -> Tree:
+) -> PlaceTree:
     """Which nodes stay, and where; `changed` tells whether a side changed a node's content."""
-    sides: dict[Side, dict[int, Place]] = {
+    sides: dict[Side, dict[int, NodePlace]] = {
         OURS: places_of((n, t.ours) for n, t in enumerate(triples) if t.ours),
         THEIRS: places_of((n, t.theirs) for n, t in enumerate(triples) if t.theirs),
     }
     base = places_of((n, t.base) for n, t in enumerate(triples) if t.base)
-    tree = Tree(triples, ledger, sides, base)
+    tree = PlaceTree(triples, ledger, sides, base)
     for number, triple in enumerate(triples):
         _decide(tree, number, triple, changed)
     for _ in range(MAX_ROUNDS):
@@ -194,7 +195,9 @@ def other(side: Side) -> Side:
 # --- each node by itself ---
 
 
-def _decide(tree: Tree, number: int, triple: Triple, changed: Callable[[int, Side], bool]) -> None:
+def _decide(
+    tree: PlaceTree, number: int, triple: Triple, changed: Callable[[int, Side], bool]
+) -> None:
     if triple.ours and triple.theirs:
         tree.alive[number] = _merged_place(tree, number, triple)
         return
@@ -219,7 +222,7 @@ def _decide(tree: Tree, number: int, triple: Triple, changed: Callable[[int, Sid
         tree.kept.add(number)
 
 
-def _is_moved(tree: Tree, number: int, side: Side) -> bool:
+def _is_moved(tree: PlaceTree, number: int, side: Side) -> bool:
     node, base = tree.on(side, number), tree.triples[number].base
     assert node is not None
     if base is None or node.path == base.path:
@@ -227,7 +230,7 @@ def _is_moved(tree: Tree, number: int, side: Side) -> bool:
     return tree.places[side][number] != tree.base_places[number]
 
 
-def _merged_place(tree: Tree, number: int, triple: Triple) -> Place:
+def _merged_place(tree: PlaceTree, number: int, triple: Triple) -> NodePlace:
     ours, theirs = tree.places[OURS][number], tree.places[THEIRS][number]
     own, their = (node.path for node in triple.both)
     if ours == theirs or own == their:
@@ -243,7 +246,7 @@ def _merged_place(tree: Tree, number: int, triple: Triple) -> Place:
 # --- together ---
 
 
-def _raise_orphans(tree: Tree) -> bool:
+def _raise_orphans(tree: PlaceTree) -> bool:
     """Nodes whose parent is gone: it stays for them, or they go with it or elsewhere."""
     found = False
     for number, place in list(tree.alive.items()):
@@ -270,7 +273,7 @@ def _raise_orphans(tree: Tree) -> bool:
     return found
 
 
-def _ask_for_parent(tree: Tree, parent: int, holder: Side) -> None:
+def _ask_for_parent(tree: PlaceTree, parent: int, holder: Side) -> None:
     """Decide whether a group that one side deleted stays for what the other put into it."""
     node = tree.on(holder, parent)
     assert node is not None
@@ -280,7 +283,7 @@ def _ask_for_parent(tree: Tree, parent: int, holder: Side) -> None:
         tree.gone[parent] = other(holder)
 
 
-def _untie(tree: Tree) -> bool:
+def _untie(tree: PlaceTree) -> bool:
     """Groups that two sides moved into each other: one side's places for all of them."""
     safe: set[int] = set()
     found = False
@@ -299,7 +302,7 @@ def _untie(tree: Tree) -> bool:
     return found
 
 
-def _break(tree: Tree, circle: list[int]) -> None:
+def _break(tree: PlaceTree, circle: list[int]) -> None:
     first = tree.triples[circle[0]]
     shown = [None if node is None else node.path for node in (first.ours, first.theirs)]
     conflict = MergeConflict(ConflictKind.MOVED, first.any.path, shown[0], shown[1])
@@ -309,9 +312,9 @@ def _break(tree: Tree, circle: list[int]) -> None:
             tree.alive[number] = tree.places[side][number]
 
 
-def _part(tree: Tree) -> bool:
+def _part(tree: PlaceTree) -> bool:
     """Two nodes in one place: one of them goes, or back to where the other side has it."""
-    taken: dict[Place, int] = {}
+    taken: dict[NodePlace, int] = {}
     found = False
     for number, place in list(tree.alive.items()):
         holder = taken.setdefault(place, number)
@@ -332,7 +335,7 @@ def _part(tree: Tree) -> bool:
     return found
 
 
-def _loser(tree: Tree, ours: int, theirs: int) -> Side:
+def _loser(tree: PlaceTree, ours: int, theirs: int) -> Side:
     is_new = tree.triples[ours].base is None and tree.triples[theirs].base is None
     kind = ConflictKind.CREATED if is_new else ConflictKind.MOVED
     path = tree.triples[ours].any.path
@@ -340,19 +343,19 @@ def _loser(tree: Tree, ours: int, theirs: int) -> Side:
     return OURS if tree.ledger.settle(conflict, [ours, theirs]) == THEIRS else THEIRS
 
 
-def _described(tree: Tree, number: int) -> str:
+def _described(tree: PlaceTree, number: int) -> str:
     triple = tree.triples[number]
     what = "array" if triple.is_array else "group"
     return f"{what} {triple.base.path}" if triple.base is not None else f"new {what}"
 
 
-def _give_up(tree: Tree) -> None:
+def _give_up(tree: PlaceTree) -> None:
     """Leave a tangle as it is on our side; the merge then ends with an open conflict."""
     tree.alive = dict(tree.places[OURS])
     tree.ledger.leave(MergeConflict(ConflictKind.MOVED, "/", "moves", "moves"))
 
 
-def paths_of(tree: Tree) -> dict[int, str]:
+def paths_of(tree: PlaceTree) -> dict[int, str]:
     """The path of every node that stays."""
     paths: dict[int, str] = {}
 

@@ -204,11 +204,11 @@ class MergeReport(ReportView):
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
-        told = {**asdict(self), "bases": list(self.bases), "conflicts": list(self.rows())}
-        return {**told, "status": str(self.status)}
+        fields = {**asdict(self), "bases": list(self.bases), "conflicts": list(self.rows())}
+        return {**fields, "status": str(self.status)}
 
 
-def summary_of(conflicts: Sequence[MergeConflict]) -> str:
+def conflicts_summary(conflicts: Sequence[MergeConflict]) -> str:
     """A few conflicts in one line."""
     first = "; ".join(map(str, conflicts[:3]))
     return first + (f"; and {len(conflicts) - 3} more" if len(conflicts) > 3 else "")

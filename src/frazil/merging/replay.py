@@ -9,19 +9,19 @@ from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.merging.applying import (
     MergeOptions,
-    Subject,
+    ReportSubject,
     finish,
     plan,
     require_ability,
     settled,
-    tip_of,
+    tip_to_change,
     until_still,
 )
 from frazil.merging.graph import expired_base, was_adopted
 from frazil.merging.policies import decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import StoredState, logged_between
-from frazil.merging.three_way import Sides
+from frazil.merging.three_way import MergeInputs
 from frazil.model.history import SnapshotEntry
 from frazil.model.lineage import CHERRY_PICKED_FROM, REVERTS
 from frazil.model.marks import Marks, own_marks, taken_back
@@ -42,7 +42,7 @@ def cherry_pick(
     """
     entry = context.refs.entry(snapshot_id)
     change = (_parent(context, entry), snapshot_id)
-    subject = Subject("cherry-pick", onto, snapshot_id, snapshot_id, change[:1], options)
+    subject = ReportSubject("cherry-pick", onto, snapshot_id, snapshot_id, change[:1], options)
     origin = {CHERRY_PICKED_FROM: str(snapshot_id)}
     return _replay(context, subject, change, entry.message, origin, own_marks(entry.metadata))
 
@@ -60,14 +60,14 @@ def revert(
     change = (snapshot_id, _parent(context, entry))
     if change[1] != entry.parent_id:
         raise expired_base(change[1])  # garbage collection may have taken chunks that it had
-    subject = Subject("revert", on, snapshot_id, snapshot_id, change[:1], options)
+    subject = ReportSubject("revert", on, snapshot_id, snapshot_id, change[:1], options)
     message, origin = f'revert "{entry.message}"', {REVERTS: str(snapshot_id)}
     return _replay(context, subject, change, message, origin, taken_back(entry.metadata))
 
 
 def _replay(
     context: Context,
-    subject: Subject,
+    subject: ReportSubject,
     change: tuple[SnapshotId, SnapshotId],
     message: str,
     origin: Mapping[str, JSON],
@@ -79,9 +79,9 @@ def _replay(
     before, after = change
 
     def attempt() -> MergeReport:
-        ours = tip_of(context, subject.branch)
+        ours = tip_to_change(context, subject.branch)
         now = replace(subject, ours=ours)
-        sides = Sides(
+        sides = MergeInputs(
             StoredState(context, before),
             StoredState(context, ours),
             StoredState(context, after),

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
-from frazil.merging.applying import MergeOptions, Subject, require_ability, tip_of
+from frazil.merging.applying import MergeOptions, ReportSubject, require_ability, tip_to_change
 from frazil.merging.records import ChangeCounts, MergeReport, MergeStatus
 from frazil.merging.states import StoredState, delta_between, logged_between
 from frazil.model.history import Metadata, Move, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.lineage import REWRITTEN_FROM, merged_commits, other_parents, squash_metadata
-from frazil.model.marks import united as united_marks
+from frazil.model.marks import merged_marks as united_marks
 from frazil.model.marks import with_marks
 from frazil.model.nodes import ArrayNode, GroupNode, Node, segment_order
 from frazil.storage.assets import log_key, snapshot_key
@@ -46,7 +46,7 @@ def squash(
         ConflictError: the branch moved meanwhile; nothing was changed.
     """
     require_ability(context, "squash", dry_run=options.dry_run)
-    tip = tip_of(context, branch)
+    tip = tip_to_change(context, branch)
     lineage = _lineage(context, branch, tip, after)
     newest = tip if to is None else to
     ids = [entry.id for entry in lineage] + [after]
@@ -54,7 +54,7 @@ def squash(
         raise _not_between(branch, newest)
     at = ids.index(newest)
     squashed, later = lineage[at:], lineage[:at]
-    subject = Subject("squash", branch, newest, tip, (after,), options)
+    subject = ReportSubject("squash", branch, newest, tip, (after,), options)
     if len(squashed) < 2:
         return subject.report(MergeStatus.UP_TO_DATE, tip)
     log = difference(context, after, newest)

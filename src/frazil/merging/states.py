@@ -191,7 +191,7 @@ State: TypeAlias = StoredState | MergedState
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Logged:
+class LoggedChunks:
     """Chunks that transaction logs name, for all commits from a base to a side."""
 
     chunks: Mapping[NodeId, U32] = field(default_factory=dict)
@@ -208,7 +208,7 @@ class Logged:
         return found if found.shape[1] == len(node.shape) else None
 
 
-def logged_between(context: Context, base: SnapshotId, tip: SnapshotId) -> Logged | None:
+def logged_between(context: Context, base: SnapshotId, tip: SnapshotId) -> LoggedChunks | None:
     """What the logs say of all commits after `base` up to `tip`.
 
     None if that is not the whole story: a log is gone, `tip` does not descend from `base` by
@@ -237,7 +237,7 @@ def _is_root_or_gone(context: Context, snapshot_id: SnapshotId) -> bool:
         return True
 
 
-def _united(logs: Sequence[TransactionLog]) -> Logged:
+def _united(logs: Sequence[TransactionLog]) -> LoggedChunks:
     parts: dict[NodeId, list[U32]] = {}
     for log in logs:
         for node_id, coords in log.updated_chunks.items():
@@ -245,11 +245,11 @@ def _united(logs: Sequence[TransactionLog]) -> Logged:
     unsure = {node_id for log in logs for node_id in (*log.updated_arrays, *log.new_arrays)}
     unsure |= {one for one, found in parts.items() if len({c.shape[1] for c in found}) > 1}
     chunks = {one: unique_coords(found) for one, found in parts.items() if one not in unsure}
-    return Logged(chunks, frozenset(unsure))
+    return LoggedChunks(chunks, frozenset(unsure))
 
 
 def delta_between(
-    before: State, old: ArrayNode, after: State, new: ArrayNode, logged: Logged | None = None
+    before: State, old: ArrayNode, after: State, new: ArrayNode, logged: LoggedChunks | None = None
 ) -> ChunkDelta:
     """How the chunks of an array changed from one state to another.
 

@@ -13,10 +13,10 @@ from frazil.merging.arrays import (
     ArraySides,
     MergedArray,
     contested_refs,
+    equal_json,
     has_shape,
     merge_array,
     merge_fields,
-    same,
     say_the_same,
     write_document,
 )
@@ -25,7 +25,7 @@ from frazil.merging.policies import Decide, Ledger
 from frazil.merging.records import OURS, Contested, MergeConflict, Side
 from frazil.merging.states import (
     ChunkDelta,
-    Logged,
+    LoggedChunks,
     MergedState,
     State,
     StoredState,
@@ -49,14 +49,14 @@ class MergedNode:
     delta: ChunkDelta | None = None
     """how the chunks that we have change"""
     table: Callable[[], ChunkTable] | None = None
-    """all references of an array that we have not, or not under this id"""
+    """all references of an array that our side lacks, or has under another id"""
     ready: ArrayNode | None = None
     """their array, if its manifests hold just those references"""
     contested_shape: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Merged:
+class MergeResult:
     """The result of a merge: nodes that stay, nodes of ours that go, and the conflicts."""
 
     nodes: tuple[MergedNode, ...]
@@ -65,22 +65,22 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sides:
+class MergeInputs:
     """What is merged; the logs, where they are known, say where to look for changed chunks."""
 
     base: State
     ours: State
     theirs: State
-    logged_ours: Logged | None = None
-    logged_theirs: Logged | None = None
+    logged_ours: LoggedChunks | None = None
+    logged_theirs: LoggedChunks | None = None
 
 
-def merge_states(sides: Sides, decide: Decide) -> Merged:
+def merge_states(sides: MergeInputs, decide: Decide) -> MergeResult:
     """Merge two states; what is left undecided comes out as on our side."""
     return _Merging(sides, Ledger(decide)).result()
 
 
-def merge_bases(sides: Sides) -> MergedState:
+def merge_bases(sides: MergeInputs) -> MergedState:
     """A base made of two: where they clash it differs from everything."""
     return _Merging(sides, Ledger(None)).as_state()
 
@@ -88,13 +88,13 @@ def merge_bases(sides: Sides) -> MergedState:
 class _Merging:
     """One merge while it runs."""
 
-    def __init__(self, sides: Sides, ledger: Ledger) -> None:
+    def __init__(self, sides: MergeInputs, ledger: Ledger) -> None:
         self._sides = sides
         self._ledger = ledger
         self._deltas: dict[tuple[int, Side], ChunkDelta] = {}
         self.triples = pair(sides.base.nodes, sides.ours.nodes, sides.theirs.nodes)
 
-    def result(self) -> Merged:
+    def result(self) -> MergeResult:
         """Do it."""
         tree = make_tree(self.triples, self._is_changed, self._ledger)
         paths = paths_of(tree)
@@ -104,7 +104,7 @@ class _Merging:
             for number, triple in enumerate(self.triples)
             if triple.ours is not None and number not in paths
         )
-        return Merged(nodes, gone, tuple(self._ledger.conflicts))
+        return MergeResult(nodes, gone, tuple(self._ledger.conflicts))
 
     def as_state(self) -> MergedState:
         """Do it for a base."""
@@ -195,7 +195,7 @@ class _Merging:
         texts = [read_document(each) for each in (base or b"{}", ours.user_data, theirs.user_data)]
         merged = merge_fields(path, texts[0], texts[1], texts[2], self._ledger.settle)
         for node, text in ((ours, texts[1]), (theirs, texts[2])):
-            if same(text, merged):
+            if equal_json(text, merged):
                 return node.user_data
         return write_document(merged)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.drawing.cells import MapAxes, place
+from frazil.drawing.cells import MapAxes, cells_of_chunks
 from frazil.model.chunks import ChunkTable, ChunkType
 
 KINDS: Final = {ChunkType.inline: 1, ChunkType.native: 2, ChunkType.virtual: 3}
@@ -16,7 +16,7 @@ MIXED: Final = 4
 
 def stored_map(table: ChunkTable, axes: MapAxes) -> dict[str, Any]:
     """Kind, number and bytes of the chunks of each cell, row by row."""
-    cells, chosen = place(table.coords, axes)
+    cells, chosen = cells_of_chunks(table.coords, axes)
     size = axes.rows * axes.columns
     count = np.bincount(cells, minlength=size)
     lengths = table.length[chosen].astype(np.float64)

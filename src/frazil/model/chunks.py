@@ -1,7 +1,7 @@
 """Chunk references: single ones as records, the references of an array as columns.
 
 A `ChunkTable` is what a manifest is in memory. Its rows are in ascending order of coordinates;
-all columns are numpy arrays of one length, and text columns are numbers into a `Strings` pool.
+all columns are numpy arrays of one length, and text columns are numbers into a `StringPool` pool.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from frazil.model.lookup import Lookup, ascending_order, is_ascending, lookup_fo
 from frazil.model.nodes import Coordinates, Extents
 from frazil.model.settings import NamedInt
 from frazil.model.strings import NO_STRINGS as NO_STRINGS
-from frazil.model.strings import Strings as Strings
+from frazil.model.strings import StringPool as StringPool
 from frazil.model.strings import gather_runs, merge_pools
 
 U8: TypeAlias = npt.NDArray[np.uint8]
@@ -217,8 +217,8 @@ class ChunkTable:
             location=np.array(location, np.int32),
             etag=np.array(etag, np.int32),
             last_modified=np.array(last_modified, np.uint32),
-            locations=Strings.of(locations),
-            etags=Strings.of(etags),
+            locations=StringPool.of(locations),
+            etags=StringPool.of(etags),
             inline_data=bytes(inline),
         )
 
@@ -364,7 +364,7 @@ def _compact_texts(numbers: I32, pool: Sequence[str]) -> tuple[I32, Sequence[str
     if used.all():
         return numbers, pool
     renumber = np.append(np.cumsum(used, dtype=np.int32) - 1, ABSENT).astype(np.int32)
-    return renumber[numbers], Strings.of(pool).take(np.flatnonzero(used))
+    return renumber[numbers], StringPool.of(pool).take(np.flatnonzero(used))
 
 
 def concat(tables: Sequence[ChunkTable], ndim: int) -> ChunkTable:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import EnumType
 from typing import Final, cast
 
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.manifest_config import (
     ManifestConfig,
     ManifestPreloadCondition,
@@ -23,7 +23,7 @@ from frazil.model.manifest_config import (
 )
 from frazil.model.settings import (
     NamedInt,
-    Settings,
+    SettingsRecord,
     instance,
     record,
     setting,
@@ -94,7 +94,7 @@ class CompressionAlgorithm(NamedInt, metaclass=_OneMember):
 
 
 @record
-class CompressionConfig(Settings):
+class CompressionConfig(SettingsRecord):
     """How metadata files are compressed."""
 
     shown_name = "config.CompressionConfig"
@@ -110,7 +110,7 @@ class CompressionConfig(Settings):
 
 
 @record
-class CachingConfig(Settings):
+class CachingConfig(SettingsRecord):
     """How much is kept in memory."""
 
     shown_name = "config.CachingConfig"
@@ -137,7 +137,7 @@ def _patient_retries() -> StorageRetriesSettings:
 
 
 @record
-class RepoUpdateRetryConfig(Settings):
+class RepoUpdateRetryConfig(SettingsRecord):
     """How often a lost race for the repo object is run again."""
 
     shown_name = "config.RepoUpdateRetryConfig"
@@ -153,7 +153,7 @@ def _containers(value: object) -> dict[str, VirtualChunkContainer]:
 
 
 @record
-class RepositoryConfig(Settings):
+class RepositoryConfig(SettingsRecord):
     """The settings of a repository; methods named like a setting give the value that counts."""
 
     shown_name = "config.RepositoryConfig"
@@ -291,7 +291,7 @@ class RepositoryConfig(Settings):
         return self.manifest is not None and self.manifest.splitting is not None
 
 
-def _filled(settings: Settings) -> Settings:
+def _filled(settings: SettingsRecord) -> SettingsRecord:
     """A copy with the defaults in place of what is unset."""
     made = type(settings)()
     for field in settings.shown_fields():
@@ -358,6 +358,6 @@ class FeatureFlag(HasRepr):
 
     def shown_fields(self) -> Iterable[Field]:
         yield Field("id", self.id)
-        yield Field("name", Literal(self.name))
+        yield Field("name", Verbatim(self.name))
         for name in ("default_enabled", "setting", "enabled"):
             yield Field(name, getattr(self, name))

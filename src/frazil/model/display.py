@@ -37,7 +37,7 @@ class Field:
     default: object = None
 
 
-class Literal(str):
+class Verbatim(str):
     """Text that is shown as it stands, without quotes."""
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class HasRepr:
 
     def __str__(self) -> str:
         with shown_as(self.shown_package):
-            return text(self.shown_title(), self.shown_fields())
+            return repr_text(self.shown_title(), self.shown_fields())
 
     def _repr_html_(self) -> str:
         with shown_as(self.shown_package):
@@ -116,7 +116,7 @@ def quoted(value: str) -> str:
     return '"' + bare[1:-3].replace("\\'", "'").replace('"', '\\"') + '"'
 
 
-def text(title: str, fields: Iterable[Field]) -> str:
+def repr_text(title: str, fields: Iterable[Field]) -> str:
     """A title in angle brackets, then `name: value` lines; objects are nested below."""
     return "\n".join([f"<{title}>", *(_line(f) for f in fields)])
 
@@ -129,10 +129,10 @@ def _line(field: Field) -> str:
     if isinstance(value, Mapping) and any(isinstance(item, HasRepr) for item in value.values()):
         inner = "\n".join(_line(Field(str(key), item)) for key, item in value.items())
         return f"{name}:\n{_INDENT}{_nest(inner)}"
-    return f"{name}: {plain(field)}"
+    return f"{name}: {field_text(field)}"
 
 
-def plain(field: Field) -> str:
+def field_text(field: Field) -> str:
     """The value of a field on one line, with a note when it is only the default."""
     if field.value is None and field.default is not None:
         return f"{_word(field.default)} (default)"
@@ -140,7 +140,7 @@ def plain(field: Field) -> str:
 
 
 def _word(value: object) -> str:
-    if isinstance(value, Literal):
+    if isinstance(value, Verbatim):
         return safe(str.__str__(value))
     if isinstance(value, Enum):
         return value.name
@@ -165,7 +165,7 @@ def _row(field: Field) -> str:
         return _details(name, f'<div class="{package()}-repr">\n{inner}</div>\n')
     return (
         f'  <div class="{package()}-field"><span class="{package()}-field-name">{name}:</span> '
-        f'<span class="{package()}-field-value">{html.escape(plain(field))}</span></div>\n'
+        f'<span class="{package()}-field-value">{html.escape(field_text(field))}</span></div>\n'
     )
 
 

@@ -21,7 +21,7 @@ from frazil.model.plain import JSON, MAX_MICROS, Metadata, Micros, to_datetime, 
 from frazil.model.snapshots import SnapshotEntry, SnapshotTable
 from frazil.model.updates import (
     RepoAvailability,
-    Status,
+    StoredStatus,
     UnknownUpdate,
     UpdateEntry,
     UpdateKind,
@@ -41,7 +41,7 @@ __all__ = [
     "Snapshot",
     "SnapshotEntry",
     "SnapshotTable",
-    "Status",
+    "StoredStatus",
     "TransactionLog",
     "UnknownUpdate",
     "UpdateEntry",
@@ -80,8 +80,8 @@ class Snapshot:
         self, parent_id: SnapshotId | None, pruned: tuple[SnapshotId, ...] = ()
     ) -> SnapshotEntry:
         """What history records of it."""
-        told = (self.flushed_at, self.message, self.metadata)
-        return SnapshotEntry(self.id, parent_id, *told, pruned_ancestor_tx_logs=pruned)
+        fields = (self.flushed_at, self.message, self.metadata)
+        return SnapshotEntry(self.id, parent_id, *fields, pruned_ancestor_tx_logs=pruned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class RepoInfo:
     branches: Mapping[str, SnapshotId]
     deleted_tags: frozenset[str]
     snapshots: SnapshotTable
-    status: Status
+    status: StoredStatus
     metadata: Metadata
     latest_updates: Sequence[UpdateEntry]
     """newest first; an `UpdateLog` where it comes from a file"""

@@ -1,8 +1,8 @@
 """A URL of a virtual chunk, or of a container of them, taken apart in the one way that counts.
 
 Only the path is percent-decoded, and once. Host and bucket are compared as they are written, so
-nothing in them can stand for a slash, a user or another host. Whoever wants to know whether a
-location is inside a container compares two of these records, never texts.
+nothing in them can stand for a slash, a user or another host. To find out whether a location is
+inside a container compares two of these records, never texts.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SEPARATOR: Final = re.compile(r"[/\\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class ParsedLocation:
     """Scheme and host in lower case, bucket as it is, and the decoded path without first slash."""
 
     scheme: str
     authority: str
     key: str
 
-    def is_in(self, folder: Location) -> bool:
+    def is_in(self, folder: ParsedLocation) -> bool:
         """Whether this is below a folder, whose key is empty or ends in a slash."""
         same = self.scheme == folder.scheme and self.authority == folder.authority
         return same and self.key.startswith(folder.key)
@@ -41,7 +41,7 @@ class Location:
         return "//" in self.key or self.key.startswith("/")
 
 
-def parse_location(url: str) -> Location:
+def parse_location(url: str) -> ParsedLocation:
     """Take a URL apart; query and fragment are no part of it.
 
     Raises:
@@ -59,15 +59,15 @@ def parse_location(url: str) -> Location:
         authority = authority.lower()
     elif scheme == "file" and authority.lower() == "localhost":
         authority = ""
-    key = decoded(path).removeprefix("/")
+    key = percent_decoded(path).removeprefix("/")
     if _CONTROLS.search(key):
         raise _refuse("its path has control characters")
     if any(part.lower() in _DOTS for part in _SEPARATOR.split(key)):
         raise _refuse("its path has '.' or '..' parts")
-    return Location(scheme, authority, key)
+    return ParsedLocation(scheme, authority, key)
 
 
-def decoded(text: str) -> str:
+def percent_decoded(text: str) -> str:
     """Text without percent-encoding."""
     if "%" not in text:
         return text
@@ -78,5 +78,5 @@ def decoded(text: str) -> str:
 
 
 def _refuse(why: str) -> InvalidInputError:
-    """An error whose message is only the reason: whoever asked knows what may be shown of it."""
+    """An error whose message is only the reason; the caller says which location it is."""
     return InvalidInputError(why, kind=ErrorKind.INVALID_VIRTUAL_REF)

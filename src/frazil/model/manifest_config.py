@@ -13,7 +13,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.display import quoted, source
 from frazil.model.settings import (
     U32,
-    Settings,
+    SettingsRecord,
     i32,
     instance,
     record,
@@ -272,7 +272,7 @@ def _never_split() -> list[SplitRule]:
 
 
 @record
-class ManifestSplittingConfig(Settings):
+class ManifestSplittingConfig(SettingsRecord):
     """Rules, in order, for how many chunks a manifest covers along each axis."""
 
     shown_name = "config.ManifestSplittingConfig"
@@ -297,7 +297,7 @@ class ManifestSplittingConfig(Settings):
 
 
 @record
-class ManifestPreloadConfig(Settings):
+class ManifestPreloadConfig(SettingsRecord):
     """Which manifests are fetched as soon as a session opens, and how many."""
 
     shown_name = "config.ManifestPreloadConfig"
@@ -307,7 +307,7 @@ class ManifestPreloadConfig(Settings):
 
 
 @record
-class ManifestVirtualChunkLocationCompressionConfig(Settings):
+class ManifestVirtualChunkLocationCompressionConfig(SettingsRecord):
     """How URLs of virtual chunks are compressed inside manifests."""
 
     shown_name = "config.ManifestVirtualChunkLocationCompressionConfig"
@@ -318,7 +318,7 @@ class ManifestVirtualChunkLocationCompressionConfig(Settings):
 
 
 @record
-class ManifestConfig(Settings):
+class ManifestConfig(SettingsRecord):
     """How manifests are preloaded, split and written."""
 
     shown_name = "config.ManifestConfig"

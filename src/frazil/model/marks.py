@@ -74,7 +74,7 @@ def own_marks(metadata: Metadata) -> Marks:
     return Marks(series, files)
 
 
-def united(histories: Iterable[Metadata]) -> Marks:
+def merged_marks(histories: Iterable[Metadata]) -> Marks:
     """The marks of some commits together, newest first."""
     found = Marks()
     for metadata in histories:
@@ -123,7 +123,7 @@ def replacing(metadata: Metadata, old: Metadata) -> dict[str, JSON]:
 def taken_back(metadata: Metadata) -> Marks:
     """The marks of a commit that undoes another: its files may be ingested again.
 
-    A series goes on where it was, for whoever repeats a number of it repeats old work.
+    A series keeps its newest number, because a repeated number means repeated work.
     """
     files = own_marks(metadata).files
     return Marks(files={group: dict.fromkeys(states, GONE) for group, states in files.items()})

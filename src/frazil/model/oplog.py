@@ -19,7 +19,7 @@ import numpy.typing as npt
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.model.plain import MAX_MICROS
-from frazil.model.updates import Status, UnknownUpdate, UpdateEntry, UpdateKind, UpdateType
+from frazil.model.updates import StoredStatus, UnknownUpdate, UpdateEntry, UpdateKind, UpdateType
 
 I64: TypeAlias = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ NOWHERE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class WrittenRows:
     """Rows as the last file held them, in bytes that refer only to each other.
 
     They go into the next file as they are, so that adding a row costs little more than a copy.
@@ -47,7 +47,7 @@ class Written:
         """The rows that are not there."""
         return np.flatnonzero(self.places < 0)
 
-    def with_row(self, place: int) -> Written:
+    def with_row(self, place: int) -> WrittenRows:
         """The same with a row more, which is not there."""
         return replace(self, places=with_row(self.places, place, NOWHERE))
 
@@ -59,7 +59,7 @@ def with_row(rows: npt.NDArray[Any], place: int, row: object) -> npt.NDArray[Any
     return made
 
 
-def frame(cell: bytes, end: int) -> bytes:
+def framed_cell(cell: bytes, end: int) -> bytes:
     """Put a cell into its frame."""
     size = len(cell) + end
     return len(cell).to_bytes(4, "little") + cell + bytes(end + -size % 4)
@@ -71,7 +71,7 @@ def append_frames(arena: bytes, cells: Iterable[tuple[bytes, int]]) -> tuple[byt
     size = len(arena) + len(pieces[1])
     starts = []
     for cell, end in cells:
-        framed = frame(cell, end)
+        framed = framed_cell(cell, end)
         pieces.append(framed)
         starts.append(size + 4)
         size += len(framed)
@@ -162,7 +162,7 @@ class UpdateColumns:
     """`rows` point into `arena` for text and into `statuses`."""
 
     rows: Rows
-    statuses: tuple[Status, ...]
+    statuses: tuple[StoredStatus, ...]
     arena: bytes
 
 
@@ -174,14 +174,14 @@ class UpdateLog(Sequence[UpdateEntry]):
         columns: UpdateColumns | Callable[[], UpdateColumns],
         *,
         key: str = "repo",
-        written: Written | None = None,
+        written: WrittenRows | None = None,
     ) -> None:
         self._source = columns
         self.written: Final = written
         """the lines as the last file held them, which makes the next one quicker"""
         self._key = key
 
-    def keeping(self, written: Written) -> Self:
+    def keeping(self, written: WrittenRows) -> Self:
         """The same log with its lines as a file holds them."""
         return type(self)(self.columns, key=self._key, written=written)
 
@@ -248,7 +248,7 @@ class UpdateLog(Sequence[UpdateEntry]):
         kept = UpdateColumns(rows[:cut], columns.statuses, columns.arena)
         return type(self)(kept, key=self._key, written=self._written_of(cut)), before
 
-    def _written_of(self, count: int) -> Written | None:
+    def _written_of(self, count: int) -> WrittenRows | None:
         """What is written of so many lines after a new one, which changes the one below it too."""
         if self.written is None:
             return None

@@ -102,7 +102,7 @@ def setting(
 
 
 def value(check: Callable[[object], T], default: T) -> T:
-    """Declare a setting that always has a value."""
+    """Declare a setting with a default."""
     meta = {"check": check, "default": None, "optional": False, "replace": True}
     made: T = dataclasses.field(default=default, metadata=meta)
     return made
@@ -123,7 +123,7 @@ def record(cls: C) -> C:
     return cast("C", dataclasses.dataclass(repr=False)(cls))
 
 
-class Settings(HasRepr):
+class SettingsRecord(HasRepr):
     """A mutable record of settings; subclasses are `record`s of `setting` fields."""
 
     executable = True
@@ -156,7 +156,7 @@ class Settings(HasRepr):
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             if theirs is None:
                 continue
-            if isinstance(mine, Settings) and not each.metadata["replace"]:
+            if isinstance(mine, SettingsRecord) and not each.metadata["replace"]:
                 theirs = mine.merge(theirs)
             setattr(made, each.name, copy.deepcopy(theirs))
         return made

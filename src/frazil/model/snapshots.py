@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.model.oplog import BLOB_END, TEXT_END, Written, append_frames, with_row
+from frazil.model.oplog import BLOB_END, TEXT_END, WrittenRows, append_frames, with_row
 from frazil.model.plain import EPOCH, MAX_MICROS, Metadata, Micros, ValueCodec
 
 Rows: TypeAlias = npt.NDArray[np.void]
@@ -121,7 +121,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         codec: ValueCodec,
         *,
         key: str = "repo",
-        written: Written | None = None,
+        written: WrittenRows | None = None,
     ) -> None:
         self.columns = columns
         self.codec = codec
@@ -129,7 +129,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         """the rows as the last file held them, which makes the next one quicker"""
         self._key = key
 
-    def keeping(self, written: Written) -> Self:
+    def keeping(self, written: WrittenRows) -> Self:
         """The same table with its rows as a file holds them."""
         return self._like(self.columns, written)
 
@@ -302,7 +302,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         items: list[tuple[int, int, int, int]] = self.columns.items.tolist()
         return items
 
-    def _like(self, columns: SnapshotColumns, written: Written | None = None) -> Self:
+    def _like(self, columns: SnapshotColumns, written: WrittenRows | None = None) -> Self:
         return type(self)(columns, self.codec, key=self._key, written=written)
 
     def _with_row(self, columns: SnapshotColumns, place: int) -> Self:

@@ -14,7 +14,7 @@ from frazil.model.display import Field, HasRepr, source
 from frazil.model.location import parse_location
 from frazil.model.settings import (
     NamedInt,
-    Settings,
+    SettingsRecord,
     boolean,
     instance,
     nonzero_u16,
@@ -31,7 +31,7 @@ from frazil.naming import dotted
 
 
 @record
-class StorageConcurrencySettings(Settings):
+class StorageConcurrencySettings(SettingsRecord):
     """How a large object is split into concurrent requests."""
 
     shown_name = "storage.StorageConcurrencySettings"
@@ -40,7 +40,7 @@ class StorageConcurrencySettings(Settings):
 
 
 @record
-class StorageRetriesSettings(Settings):
+class StorageRetriesSettings(SettingsRecord):
     """How failed requests are tried again; `max_tries` counts the first one."""
 
     shown_name = "storage.StorageRetriesSettings"
@@ -50,7 +50,7 @@ class StorageRetriesSettings(Settings):
 
 
 @record
-class StorageTimeoutSettings(Settings):
+class StorageTimeoutSettings(SettingsRecord):
     """How long a client waits; unset leaves it to the client."""
 
     shown_name = "storage.StorageTimeoutSettings"
@@ -61,7 +61,7 @@ class StorageTimeoutSettings(Settings):
 
 
 @record
-class StorageSettings(Settings):
+class StorageSettings(SettingsRecord):
     """How a repository uses its storage."""
 
     shown_name = "storage.StorageSettings"
@@ -104,7 +104,7 @@ class ChecksumAlgorithm(NamedInt):
 
 
 @record
-class S3Options(Settings):
+class S3Options(SettingsRecord):
     """How to reach an S3 or S3-compatible store."""
 
     shown_name = "storage.S3Options"
@@ -244,7 +244,7 @@ _SCHEMES: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 @record
-class VirtualChunkContainer(Settings):
+class VirtualChunkContainer(SettingsRecord):
     """A place that virtual chunks may be read from: all URLs that begin with `url_prefix`."""
 
     shown_name = "virtual.VirtualChunkContainer"

@@ -24,7 +24,7 @@ SAMPLE: Final = 4096
 """Texts looked at to tell whether there are repetitions."""
 
 
-class Strings(Sequence[str]):
+class StringPool(Sequence[str]):
     """An immutable pool of texts in one UTF-8 buffer: `data[ends[i-1]:ends[i]]` is text i."""
 
     def __init__(self, data: bytes, ends: I64) -> None:
@@ -47,9 +47,9 @@ class Strings(Sequence[str]):
         return np.diff(self.ends, prepend=0)
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Strings:
+    def of(cls, texts: Iterable[str]) -> StringPool:
         """Pack texts; a pool is returned as it is."""
-        if isinstance(texts, Strings):
+        if isinstance(texts, StringPool):
             return texts
         texts = texts if isinstance(texts, list) else list(texts)
         if not texts:
@@ -60,14 +60,16 @@ class Strings(Sequence[str]):
         else:
             encoded = [text.encode() for text in texts]
             data, lengths = b"".join(encoded), map(len, encoded)
-        return Strings(data, np.cumsum(np.fromiter(lengths, np.int64, len(texts)), dtype=np.int64))
+        return StringPool(
+            data, np.cumsum(np.fromiter(lengths, np.int64, len(texts)), dtype=np.int64)
+        )
 
     @classmethod
-    def distinct(cls, texts: Iterable[str]) -> tuple[I32, Strings]:
+    def distinct(cls, texts: Iterable[str]) -> tuple[I32, StringPool]:
         """Number texts by their first appearance; return each one's number and the pool."""
         texts = texts if isinstance(texts, Sequence) else list(texts)
         numbers = dict.fromkeys(texts, 0)
-        pool = Strings.of(list(numbers))
+        pool = StringPool.of(list(numbers))
         if len(pool) == len(texts):
             return np.arange(len(texts), dtype=np.int32), pool
         for number, text in enumerate(numbers):
@@ -86,6 +88,9 @@ class Strings(Sequence[str]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(index)
+        return self._text(index)
+
+    def _text(self, index: int) -> str:
         start = int(self.ends[index - 1]) if index else 0
         return str(self.data[start : int(self.ends[index])], "utf-8")
 
@@ -152,14 +157,16 @@ class Strings(Sequence[str]):
         starts = np.where(numbers > 0, ends[np.maximum(numbers, 1) - 1], 0)
         return starts, stops - starts
 
-    def part(self, start: int, stop: int) -> Strings:
+    def part(self, start: int, stop: int) -> StringPool:
         """A pool of the texts from one number up to another."""
         ends = self.ends[start:stop]
         first = int(self.ends[start - 1]) if start else 0
         last = int(ends[-1]) if len(ends) else first
-        return Strings(self.data[first:last], ends - first)
+        return StringPool(self.data[first:last], ends - first)
 
-    def edited(self, gone: Sequence[int], places: Sequence[int], fresh: Sequence[bytes]) -> Strings:
+    def edited(
+        self, gone: Sequence[int], places: Sequence[int], fresh: Sequence[bytes]
+    ) -> StringPool:
         """A pool without some texts and with new ones before those with ascending numbers."""
         starts = np.append(0, self.ends)
         cuts = [(int(starts[one]), int(starts[one + 1]), b"") for one in gone]
@@ -174,11 +181,11 @@ class Strings(Sequence[str]):
             dropped = np.sort(gone)
             sizes = np.delete(sizes, dropped + np.searchsorted(places, dropped, side="right"))
         data = b"".join([*pieces, self.data[at:]])
-        return Strings(data, np.cumsum(sizes, dtype=np.int64))
+        return StringPool(data, np.cumsum(sizes, dtype=np.int64))
 
-    def take(self, numbers: npt.NDArray[np.integer]) -> Strings:
+    def take(self, numbers: npt.NDArray[np.integer]) -> StringPool:
         """A pool of the texts with these numbers, in this order."""
-        return Strings(*gather_runs(self.data, *self.bounds(numbers)))
+        return StringPool(*gather_runs(self.data, *self.bounds(numbers)))
 
 
 def _shared(one: str, other: str) -> str:
@@ -188,16 +195,16 @@ def _shared(one: str, other: str) -> str:
     return one[:size] if size is not None else min(one, other, key=len)
 
 
-NO_STRINGS: Final = Strings(b"", np.zeros(0, np.int64))
+NO_STRINGS: Final = StringPool(b"", np.zeros(0, np.int64))
 
 
-def merge_pools(pools: Sequence[Sequence[str]]) -> tuple[Strings, list[I32 | None]]:
+def merge_pools(pools: Sequence[Sequence[str]]) -> tuple[StringPool, list[I32 | None]]:
     """Unite pools; for each, the new numbers of its texts, or None where they stay the same.
 
     The same pool twice is counted once. Other repetitions are found only in pools of moderate
     size: in a large one they cost more to find than to keep.
     """
-    distinct = {id(pool): Strings.of(pool) for pool in pools if len(pool)}
+    distinct = {id(pool): StringPool.of(pool) for pool in pools if len(pool)}
     if not distinct:
         return NO_STRINGS, [None] * len(pools)
     if len(distinct) == 1:
@@ -207,10 +214,10 @@ def merge_pools(pools: Sequence[Sequence[str]]) -> tuple[Strings, list[I32 | Non
     firsts = np.cumsum([0, *map(len, parts)])
     lengths_before = np.cumsum([0, *(len(part.data) for part in parts)])
     ends += np.repeat(lengths_before[:-1], np.diff(firsts))
-    merged = Strings(b"".join(part.data for part in parts), ends)
+    merged = StringPool(b"".join(part.data for part in parts), ends)
     renumbered = np.arange(len(merged), dtype=np.int32)
     if len(merged) <= DEDUPE_TEXTS:
-        renumbered, merged = Strings.distinct(list(merged))
+        renumbered, merged = StringPool.distinct(list(merged))
     spans = dict(zip(distinct, pairwise(firsts.tolist()), strict=True))
     return merged, [renumbered[slice(*spans[id(pool)])] if len(pool) else None for pool in pools]
 

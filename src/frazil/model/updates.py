@@ -23,7 +23,7 @@ class RepoAvailability(NamedInt):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StoredStatus:
     """Availability of a repository, since when and why."""
 
     availability: RepoAvailability
@@ -34,7 +34,7 @@ class Status:
 SnapId: TypeAlias = Any
 """A `SnapshotId` in the log itself, text in what users get."""
 AnyStatus: TypeAlias = Any
-"""A `Status` in the log itself, a `RepoStatus` in what users get."""
+"""A `StoredStatus` in the log itself, a `RepoStatus` in what users get."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

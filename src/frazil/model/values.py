@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
-from frazil.drawing.cells import SIDE, cell_map, map_axes, place
+from frazil.drawing.cells import SIDE, cell_map, cells_of_chunks, map_axes
 from frazil.drawing.markup import (
     BLUE,
     GREEN,
@@ -24,18 +24,17 @@ from frazil.drawing.markup import (
     YELLOW,
     Html,
     coloured,
+    escaped,
     folded,
     frame,
-    joined,
+    joined_html,
     listing,
     note,
-    text,
 )
 from frazil.ids import ObjectId
 from frazil.masking import clean
 from frazil.model import history
-from frazil.model.display import Field, HasRepr
-from frazil.model.display import Literal as Verbatim
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.history import JSON, RepoAvailability, to_datetime, to_micros
 from frazil.model.settings import NamedInt
 from frazil.model.snapshots import HistoryPage
@@ -248,11 +247,11 @@ class Diff(_Record):
         lines: list[Html] = []
         for name, (mark, what, colour) in _DIFF_MARKS.items():
             lines += [
-                joined([coloured(f"{mark} {path}", colour), text(f" {what}")])
+                joined_html([coloured(f"{mark} {path}", colour), escaped(f" {what}")])
                 for path in sorted(getattr(self, name))
             ]
         moves = [f"> {source} -> {target}" for source, target in self.moved_nodes]
-        lines += [joined([coloured(each, BLUE), text(" moved")]) for each in moves]
+        lines += [joined_html([coloured(each, BLUE), escaped(" moved")]) for each in moves]
         yield listing(lines)
         for path in sorted(self.updated_chunks)[:_SHOWN_MAPS]:
             yield _chunk_map(path, self.updated_chunks[path])
@@ -287,7 +286,7 @@ def _chunk_map(path: str, chunks: Sequence[Sequence[int]]) -> Html:
         return coloured(title, YELLOW)
     coords = np.asarray(chunks, np.int64)
     axes = map_axes([int(most) + 1 for most in coords.max(axis=0)], SIDE)
-    filled = np.bincount(place(coords, axes)[0], minlength=axes.rows * axes.columns)
+    filled = np.bincount(cells_of_chunks(coords, axes)[0], minlength=axes.rows * axes.columns)
     names = (f"axis {axes.y}", f"axis {axes.x}")
     picture = cell_map(axes, [YELLOW if count else None for count in filled], names)
     return folded(title, picture, is_open=True)
@@ -421,7 +420,7 @@ def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:
     return ManifestFileInfo(str(entry.id), entry.size_bytes, entry.num_chunk_refs)
 
 
-def repo_status(status: history.Status) -> RepoStatus:
+def repo_status(status: history.StoredStatus) -> RepoStatus:
     """A status as users see it; offline counts as online, as in the official package."""
     shown = status.availability
     if shown is RepoAvailability.offline:
@@ -429,15 +428,15 @@ def repo_status(status: history.Status) -> RepoStatus:
     return RepoStatus(shown, to_datetime(status.set_at), status.reason)
 
 
-def inner_status(status: RepoStatus) -> history.Status:
+def inner_status(status: RepoStatus) -> history.StoredStatus:
     """A status as the repository keeps it."""
     when = status.set_at or datetime.now(UTC)
-    return history.Status(
+    return history.StoredStatus(
         RepoAvailability(status.availability), to_micros(when), status.limited_availability_reason
     )
 
 
-def update(entry: history.UpdateEntry) -> Update:
+def update_of(entry: history.UpdateEntry) -> Update:
     """A line of the operations log as users see it."""
     kind = entry.kind
     shown = {each.name: _outward(getattr(kind, each.name)) for each in dataclasses.fields(kind)}
@@ -456,4 +455,4 @@ def _spec_version(number: int) -> int:
 def _outward(value: object) -> object:
     if isinstance(value, ObjectId):
         return str(value)
-    return repo_status(value) if isinstance(value, history.Status) else value
+    return repo_status(value) if isinstance(value, history.StoredStatus) else value

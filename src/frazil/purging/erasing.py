@@ -19,7 +19,7 @@ from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
 from frazil.maintenance.listing import parse_names
 from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
-from frazil.purging.finding import Found, all_ranges
+from frazil.purging.finding import PurgeMatches, all_ranges
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Attributes, Storage, fan_out
 
@@ -43,7 +43,7 @@ class Erasure:
     """other arrays that refer to the very bytes that shall go"""
 
 
-def plan_erasure(storage: Storage, found: Found, replaced: Iterable[str]) -> Erasure:
+def plan_erasure(storage: Storage, found: PurgeMatches, replaced: Iterable[str]) -> Erasure:
     """Work out what becomes of objects; manifests in `replaced` will be gone."""
     ranges = found.ranges.rows()
     objects = RowSet()
@@ -86,7 +86,7 @@ def _spans_by_object(ranges: U8) -> dict[bytes, Spans]:
     return {names[at].tobytes(): spans[number == group] for group, at in enumerate(first.tolist())}
 
 
-def key_of(name: bytes) -> str:
+def chunk_object_key(name: bytes) -> str:
     """The key of a chunk object."""
     return CHUNKS + crockford_many(np.frombuffer(name, np.uint8).reshape(1, -1))[0]
 
@@ -98,13 +98,13 @@ def erase(storage: Storage, plan: Erasure) -> None:
     for at in range(0, len(items), OVERWRITTEN_AT_ONCE):
         group = items[at : at + OVERWRITTEN_AT_ONCE]
         fan_out(lambda item: _overwrite(storage, *item), group)
-        storage.make_durable([key_of(name) for name, _ in group])
+        storage.make_durable([chunk_object_key(name) for name, _ in group])
     _empty_trash_of(storage, plan)
 
 
 def _overwrite(storage: Storage, name: bytes, kept: Spans) -> None:
-    """Write an object anew with zeros wherever nobody needs it."""
-    key = key_of(name)
+    """Write an object anew, with zeros in place of the bytes that no reference needs."""
+    key = chunk_object_key(name)
     data = storage.get(key)
     if data is None:
         return
@@ -119,7 +119,7 @@ def _empty_trash_of(storage: Storage, plan: Erasure) -> None:
     """Delete what a collection put aside of the same objects."""
     names = {
         *crockford_many(plan.deleted),
-        *(key_of(one)[len(CHUNKS) :] for one in plan.overwritten),
+        *(chunk_object_key(one)[len(CHUNKS) :] for one in plan.overwritten),
     }
     inside = f"/{CHUNKS}"
     keys = [
@@ -141,14 +141,14 @@ def leftovers(storage: Storage, plan: Erasure) -> tuple[int, list[str]]:
         if item is not None:
             found.append(f"{key} still exists")
     for name, kept in plan.overwritten.items():
-        data = storage.get(key_of(name))
+        data = storage.get(chunk_object_key(name))
         if data is None:
             continue
         is_free = np.ones(len(data), np.bool_)
         for start, end in kept.tolist():
             is_free[start:end] = False
         if np.frombuffer(data, np.uint8)[is_free].any():
-            found.append(f"{key_of(name)} still holds bytes that nothing refers to")
+            found.append(f"{chunk_object_key(name)} still holds bytes that nothing refers to")
     return len(keys) + len(plan.overwritten), found
 
 

@@ -16,12 +16,13 @@ from typing import Final
 import numpy as np
 
 from frazil.bulk.grid import array_layout, grid_of
-from frazil.commit.base import OVERWRITTEN
+from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.errors import (
     ErrorKind,
     FormatError,
+    InternalError,
     InvalidInputError,
     NodeNotFoundError,
     SnapshotNotFoundError,
@@ -33,14 +34,14 @@ from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.listing import ID_NAME, portions
+from frazil.maintenance.listing import ID_NAME, batched
 from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.documents import document_of
 from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
-from frazil.purging.records import Flags, Target
+from frazil.purging.records import Flags, PurgeTarget
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage, fan_out
 from frazil.transaction.context import Context
@@ -90,14 +91,16 @@ AT_ONCE: Final = 32
 
 
 @dataclass(slots=True, eq=False)
-class Found:
+class PurgeMatches:
     """Everything that holds some of what shall go."""
 
-    target: Target
+    target: PurgeTarget
     history: dict[SnapshotId, SnapshotEntry]
     """all snapshots that the repository knows"""
     own: frozenset[str] = frozenset()
     """keys of files that the erasure itself wrote"""
+    seen: set[str] = field(default_factory=set)
+    """keys of snapshot files that were looked at"""
     paths: set[str] = field(default_factory=set)
     affected: set[SnapshotId] = field(default_factory=set)
     """snapshots of the history that must be written anew"""
@@ -122,15 +125,15 @@ class Found:
         return {ManifestId.parse(key[start:]) for key in self.tainted if key.startswith(MANIFESTS)}
 
 
-def encoding_of(node: ArrayNode) -> bytes:
+def encoding_digest(node: ArrayNode) -> bytes:
     """A digest of what the bytes of chunks mean."""
     document = document_of(node)
     names = ("data_type", "chunk_grid", "codecs", "fill_value")
-    told = json.dumps([document.get(name) for name in names], sort_keys=True)
-    return blake2b(told.encode(), digest_size=16).digest()
+    encoding = json.dumps([document.get(name) for name in names], sort_keys=True)
+    return blake2b(encoding.encode(), digest_size=16).digest()
 
 
-def find(context: Context, wanted: Target, own: Collection[str] = ()) -> Found:
+def find(context: Context, wanted: PurgeTarget, own: Collection[str] = ()) -> PurgeMatches:
     """Look through all of a repository, changing nothing; keys in `own` are passed over.
 
     Raises:
@@ -139,7 +142,7 @@ def find(context: Context, wanted: Target, own: Collection[str] = ()) -> Found:
     """
     storage = context.storage
     target, traces = _identified(storage, wanted)
-    found = Found(target, known_history(context), own=frozenset(own))
+    found = PurgeMatches(target, known_history(context), own=frozenset(own))
     if target.region is None:
         # Nobody can tell what a damaged snapshot holds.
         kept = (item.key for item in storage.list(OVERWRITTEN))
@@ -156,7 +159,7 @@ def find(context: Context, wanted: Target, own: Collection[str] = ()) -> Found:
             return found
 
 
-def _identified(storage: Storage, wanted: Target) -> tuple[Target, set[str]]:
+def _identified(storage: Storage, wanted: PurgeTarget) -> tuple[PurgeTarget, set[str]]:
     """What is meant with the ids of its nodes, and keys of snapshots that have its path in them."""
     nodes = set(wanted.nodes)
     traces: set[str] = set()
@@ -176,12 +179,7 @@ def known_history(context: Context) -> dict[SnapshotId, SnapshotEntry]:
         case RepoObjectRefs() as refs:
             return {entry.id: entry for entry in refs.info().snapshots.entries()}
         case RefFileRefs() as refs:
-            tips = [*refs.branches().values(), *refs.tags().values()]
-            tips += [at for _, at in refs.deleted_tags() if at is not None]
-            refs.require_current()  # an upgrade takes refs away, so that some may not be here
-            history = read_file_history(context.storage)
-            there = [tip for tip in tips if tip in history.known]
-            return {one: known.entry for one, known in history.reachable(there).items()}
+            return _file_history(context, refs)
         case _:
             raise FormatError(
                 "repositories of this generation must be upgraded before anything is purged",
@@ -189,10 +187,38 @@ def known_history(context: Context) -> dict[SnapshotId, SnapshotEntry]:
             )
 
 
+def _file_history(context: Context, refs: RefFileRefs) -> dict[SnapshotId, SnapshotEntry]:
+    """What the refs lead to, as one state of the repository.
+
+    Refs and snapshot files are read one after the other. Where something is missing and the
+    refs have moved since, somebody else has rewritten the history in between: it is read again.
+    """
+    tips = _tips(refs)
+    for _ in attempts(context.config.update_retries()):
+        history = read_file_history(context.storage)
+        there = [tip for tip in tips if tip in history.known]
+        try:
+            found = {one: known.entry for one, known in history.reachable(there).items()}
+            if len(there) == len(tips) or (now := _tips(refs)) == tips:
+                return found  # a ref to nothing is for fsck to tell
+        except SnapshotNotFoundError:
+            if (now := _tips(refs)) == tips:
+                raise
+        tips = now
+    raise InternalError("attempts ended without an error")
+
+
+def _tips(refs: RefFileRefs) -> list[SnapshotId]:
+    tips = [*refs.branches().values(), *refs.tags().values()]
+    tips += [at for _, at in refs.deleted_tags() if at is not None]
+    refs.require_current()  # an upgrade takes refs away, so that some may not be here
+    return tips
+
+
 # --- snapshots ---
 
 
-def snapshots(storage: Storage) -> Iterator[tuple[str, Snapshot]]:
+def stored_snapshots(storage: Storage) -> Iterator[tuple[str, Snapshot]]:
     """Every snapshot file, also those that were put aside, by key.
 
     Raises:
@@ -207,11 +233,16 @@ def snapshot_blobs(storage: Storage) -> Iterator[tuple[str, bytes]]:
     yield from _blobs(storage, _keys(storage, SNAPSHOTS))
 
 
-def _keys(storage: Storage, prefix: str) -> Iterator[str]:
-    """Keys of files of a kind, in their place and in the trash."""
+def keys_of_kind(storage: Storage, prefix: str) -> Iterator[str]:
+    """Keys of files of a kind, in their place."""
     for item in storage.list(prefix):
         if ID_NAME.fullmatch(item.key[len(prefix) :]):
             yield item.key
+
+
+def _keys(storage: Storage, prefix: str) -> Iterator[str]:
+    """Keys of files of a kind, in their place and in the trash."""
+    yield from keys_of_kind(storage, prefix)
     for item in storage.list(TRASH):
         folder, _, name = item.key.rpartition("/")
         if f"{folder.rpartition('/')[2]}/" == prefix and ID_NAME.fullmatch(name):
@@ -219,17 +250,18 @@ def _keys(storage: Storage, prefix: str) -> Iterator[str]:
 
 
 def _blobs(storage: Storage, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    for group in portions(keys, AT_ONCE):
+    for group in batched(keys, AT_ONCE):
         for key, blob in zip(group, fan_out(storage.get, group), strict=True):
             if blob is not None:  # else it went meanwhile
                 yield key, blob
 
 
-def _look_at_snapshots(storage: Storage, found: Found, traces: Collection[str]) -> None:
+def _look_at_snapshots(storage: Storage, found: PurgeMatches, traces: Collection[str]) -> None:
     target = found.target
     for key, blob in snapshot_blobs(storage):
         if key in found.own:
             continue
+        found.seen.add(key)
         snapshot = decode_snapshot(blob, key=key)
         held = [node for node in snapshot.nodes if node.id in target.nodes]
         if not held and (
@@ -248,17 +280,17 @@ def _look_at_snapshots(storage: Storage, found: Found, traces: Collection[str]) 
                 _note_array(found, node, is_known=is_known)
 
 
-def _note_array(found: Found, node: ArrayNode, *, is_known: bool) -> None:
+def _note_array(found: PurgeMatches, node: ArrayNode, *, is_known: bool) -> None:
     """Remember how an array is encoded and, if history knows the snapshot, its manifests."""
     if found.target.region is not None:
         _check_region(found.target, node)
-    encoding = encoding_of(node)
+    encoding = encoding_digest(node)
     found.documents.setdefault(node.id, {})[encoding] = node
     for ref in node.manifests if is_known else ():
         found.uses.setdefault(ref.id, {}).setdefault(node.id, {})[encoding] = node
 
 
-def _check_region(target: Target, node: ArrayNode) -> None:
+def _check_region(target: PurgeTarget, node: ArrayNode) -> None:
     assert target.region is not None
     if len(target.region) > len(node.shape):
         raise InvalidInputError(
@@ -276,7 +308,7 @@ def _check_region(target: Target, node: ArrayNode) -> None:
 # --- manifests ---
 
 
-def _look_at_manifests(storage: Storage, found: Found) -> None:
+def _look_at_manifests(storage: Storage, found: PurgeMatches) -> None:
     keys = (key for key in _keys(storage, MANIFESTS) if key not in found.own)
     for key, blob in _blobs(storage, keys):
         manifest = decode_manifest(blob, key=key)
@@ -296,14 +328,16 @@ def _look_at_manifests(storage: Storage, found: Found) -> None:
                 numbers = gone.location[gone.kind == ChunkType.virtual]
                 found.sources.update(gone.locations[n] for n in np.unique(numbers).tolist())
     tainted = found.tainted_ids()
-    for key, snapshot in snapshots(storage):
+    for key, snapshot in stored_snapshots(storage):
         is_known = key.startswith(SNAPSHOTS) and snapshot.id in found.history
         if is_known and any(file.id in tainted for file in snapshot.manifest_files):
             found.affected.add(snapshot.id)
     found.affected.discard(INITIAL_SNAPSHOT_ID)
 
 
-def _rows_to_go(found: Found, manifest_id: ManifestId, node_id: NodeId, table: ChunkTable) -> Flags:
+def _rows_to_go(
+    found: PurgeMatches, manifest_id: ManifestId, node_id: NodeId, table: ChunkTable
+) -> Flags:
     """The references of an array that lead to cells which shall go."""
     if found.target.region is None:
         return np.ones(len(table), np.bool_)
@@ -325,8 +359,8 @@ def mentions(log: TransactionLog, nodes: frozenset[NodeId]) -> bool:
     return not nodes.isdisjoint(chain(*lists, log.updated_chunks, moved))
 
 
-def _look_at_logs(context: Context, found: Found) -> None:
-    """Logs that speak of nodes which nobody will know any more."""
+def _look_at_logs(context: Context, found: PurgeMatches) -> None:
+    """Logs that name nodes which will not exist any more."""
     if found.target.region is not None:
         return
     pruned = {one for entry in found.history.values() for one in entry.pruned_ancestor_tx_logs}
@@ -339,7 +373,7 @@ def _look_at_logs(context: Context, found: Found) -> None:
         (found.affected if one in found.history else found.logs).add(one)
 
 
-def _add_descendants(found: Found) -> None:
+def _add_descendants(found: PurgeMatches) -> None:
     """Where files name their parents, what follows a snapshot with a new id needs one too."""
     known: dict[SnapshotId, bool] = {}
     for one in found.history:
@@ -360,7 +394,7 @@ def _add_descendants(found: Found) -> None:
     found.affected.update(one for one, is_affected in known.items() if is_affected)
 
 
-def _add_naming(found: Found) -> None:
+def _add_naming(found: PurgeMatches) -> None:
     """Snapshots whose metadata names one that gets a new id, as that of merges does."""
     names = {str(one) for one in found.affected}
     found.affected.update(

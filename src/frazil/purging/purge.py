@@ -1,8 +1,8 @@
 """Erasing an array, a group or a region of an array from every snapshot that ever held it.
 
 Snapshots without it are written under new ids, then refs and history go over to those in one step
-(or ref by ref where each has a file), and only then bytes are destroyed. Whoever works on an old
-snapshot cannot commit any more: its branch has moved.
+(or ref by ref where each has a file), and only then bytes are destroyed. A writer that works on an
+old snapshot cannot commit any more: its branch has moved.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ from frazil.model.history import RepoInfo, SnapshotTable, UpdateType
 from frazil.purging import erasing
 from frazil.purging.erasing import Erasure
 from frazil.purging.finding import (
-    Found,
+    PurgeMatches,
     all_ranges,
     find,
     holds_ids,
+    keys_of_kind,
     known_history,
     snapshot_blobs,
-    snapshots,
+    stored_snapshots,
 )
-from frazil.purging.records import PurgeReport, Target, Verification, parse_region
+from frazil.purging.records import PurgeReport, PurgeTarget, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage, fan_out
@@ -83,7 +84,7 @@ def purge(
         SessionStateError: an upgrade has left files that hold it as well, or a file that holds
             it is younger than a day by the clock of the store, or than `unsafe_minimum_age`.
     """
-    wanted = Target(node_path("/" + path.strip("/")), parse_region(region))
+    wanted = PurgeTarget(node_path("/" + path.strip("/")), parse_region(region))
     if not dry_run:
         require_writable(context, "purge")
         if confirm is None or node_path("/" + confirm.strip("/")) != wanted.path:
@@ -128,24 +129,28 @@ def _require_cleaned(storage: Storage) -> None:
             )
 
 
-def _require_old(context: Context, found: Found, plan: Erasure, limit: datetime | None) -> None:
-    """Refuse to erase what may belong to somebody who is still at work."""
+def _require_old(
+    context: Context, found: PurgeMatches, plan: Erasure, limit: datetime | None
+) -> None:
+    """Refuse to erase what an open session may still be writing."""
     if limit is None:
         return
     keys = [
         *(CHUNKS + name for name in crockford_many(plan.deleted)),
-        *map(erasing.key_of, plan.overwritten),
+        *map(erasing.chunk_object_key, plan.overwritten),
         *(key for key in found.loose if not key.startswith(TRASH)),
     ]
     there = fan_out(context.storage.head, keys)
     require_old([item for item in there if item is not None], limit, "purge")
 
 
-def _plan(context: Context, found: Found) -> Erasure:
+def _plan(context: Context, found: PurgeMatches) -> Erasure:
     return erasing.plan_erasure(context.storage, found, found.tainted)
 
 
-def _told(context: Context, found: Found, plan: Erasure, rewriter: Rewriter | None) -> PurgeReport:
+def _told(
+    context: Context, found: PurgeMatches, plan: Erasure, rewriter: Rewriter | None
+) -> PurgeReport:
     """What an erasure comes to."""
     storage = context.storage
     renamed: dict[str, str | None] = {str(one): None for one in sorted(found.affected)}
@@ -154,7 +159,7 @@ def _told(context: Context, found: Found, plan: Erasure, rewriter: Rewriter | No
         renamed = {str(old): str(new) for old, new in pairs if old not in found.logs}
     shared = {node_id: str(node_id) for node_id in plan.shared}
     if shared:
-        for _, snapshot in snapshots(storage):
+        for _, snapshot in stored_snapshots(storage):
             shared.update((n.id, n.path) for n in snapshot.nodes if n.id in shared)
     return PurgeReport(
         path=found.target.path,
@@ -178,7 +183,9 @@ def _told(context: Context, found: Found, plan: Erasure, rewriter: Rewriter | No
 # --- history ---
 
 
-def _rewrite(context: Context, found: Found, rewriter: Rewriter, limit: datetime | None) -> Found:
+def _rewrite(
+    context: Context, found: PurgeMatches, rewriter: Rewriter, limit: datetime | None
+) -> PurgeMatches:
     """Write what is left, and let refs and history go over to it, whatever others do meanwhile.
 
     Raises:
@@ -208,9 +215,10 @@ def _rewrite(context: Context, found: Found, rewriter: Rewriter, limit: datetime
     raise InternalError("attempts ended without an error")
 
 
-def _joined(old: Found, new: Found) -> Found:
+def _joined(old: PurgeMatches, new: PurgeMatches) -> PurgeMatches:
     new.paths |= old.paths
     new.loose |= old.loose
+    new.seen |= old.seen
     new.tainted |= old.tainted
     new.sources |= old.sources
     new.ranges.add(old.ranges.rows())
@@ -218,7 +226,7 @@ def _joined(old: Found, new: Found) -> Found:
     return new
 
 
-def _swap_repo_object(refs: RepoObjectRefs, found: Found, rewriter: Rewriter) -> bool:
+def _swap_repo_object(refs: RepoObjectRefs, found: PurgeMatches, rewriter: Rewriter) -> bool:
     """Replace snapshots in the repo object; False when there are some that nobody looked at."""
     is_done = False
 
@@ -250,11 +258,13 @@ def _swap_repo_object(refs: RepoObjectRefs, found: Found, rewriter: Rewriter) ->
     return is_done
 
 
-def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rewriter) -> bool:
+def _swap_files(
+    context: Context, refs: RefFileRefs, found: PurgeMatches, rewriter: Rewriter
+) -> bool:
     """Move each ref to the snapshot that replaces its own; False when one has moved meanwhile.
 
-    Of an expiry at the same time, which rewrites old snapshots and then looks whether refs have
-    moved, either this look after moving them sees what it wrote, or that one sees the refs.
+    An expiry at the same time rewrites old snapshots and then checks whether refs have moved. We
+    move refs and then check the snapshots. So at least one of the two notices the other.
     """
     try:
         for name, at in refs.branches().items():
@@ -270,20 +280,25 @@ def _swap_files(context: Context, refs: RefFileRefs, found: Found, rewriter: Rew
     return _is_known(context, found, rewriter)
 
 
-def _is_known(context: Context, found: Found, rewriter: Rewriter) -> bool:
-    """Whether history holds nothing that was not looked at."""
+def _is_known(context: Context, found: PurgeMatches, rewriter: Rewriter) -> bool:
+    """Whether all of history was looked at, and all snapshot files beside it."""
     known = {*found.history, *rewriter.ids.values()}
-    return all(one in known for one in known_history(context))
+    if not all(one in known for one in known_history(context)):
+        return False
+    if not isinstance(context.refs, RefFileRefs):
+        return True
+    keys = keys_of_kind(context.storage, SNAPSHOTS)
+    return all(key in found.seen or key in rewriter.written for key in keys)
 
 
 # --- bytes ---
 
 
-def _is_settled(context: Context, found: Found, rewriter: Rewriter, batch: str) -> bool:
+def _is_settled(context: Context, found: PurgeMatches, rewriter: Rewriter, batch: str) -> bool:
     """Look once more before bytes go; False when somebody has come back to what shall go.
 
-    Where a ref may be made to any snapshot file, the old ones are put aside before, under the
-    name of a batch: whoever makes a ref looks whether its snapshot is there, and this looks at
+    Where a ref may be made to any snapshot file, the old ones are put aside before, under the name
+    of a batch: a writer that makes a ref checks whether its snapshot is there, and this looks at
     the refs, so that one of the two sees the other.
     """
     if not isinstance(context.refs, RefFileRefs):
@@ -315,7 +330,7 @@ def _targets(refs: RefFileRefs) -> set[SnapshotId]:
 
 def _destroy(
     context: Context,
-    found: Found,
+    found: PurgeMatches,
     plan: Erasure,
     rewriter: Rewriter,
     batch: str,
@@ -336,7 +351,7 @@ def _destroy(
     context.assets.forget()
 
 
-def _verify(context: Context, found: Found, plan: Erasure) -> Verification:
+def _verify(context: Context, found: PurgeMatches, plan: Erasure) -> Verification:
     """Look through everything again."""
     storage, target = context.storage, found.target
     left: list[str] = []

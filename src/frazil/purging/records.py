@@ -45,7 +45,7 @@ def _bad(problem: str) -> InvalidInputError:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PurgeTarget:
     """What shall be erased: nodes, whatever their paths were, or a region of them."""
 
     path: str

@@ -1,7 +1,7 @@
 """Snapshots, manifests and logs as they are without the thing that is erased; under new ids.
 
-Whatever has a new content gets a new name, so that no cache, here or elsewhere, gives back what
-was erased under the name of what is left.
+Rewritten files get new names, so that no cache returns erased data under the name of a file that
+stays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.bulk.grid import Grid, Layout, array_layout
+from frazil.bulk.grid import ArrayLayout, Grid, array_layout
 from frazil.formats.manifest import decode_manifest
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -21,8 +21,8 @@ from frazil.maintenance.listing import manifest_blob, read_snapshot
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Node
-from frazil.purging.finding import Found, encoding_of
-from frazil.purging.records import Target
+from frazil.purging.finding import PurgeMatches, encoding_digest
+from frazil.purging.records import PurgeTarget
 from frazil.storage.assets import log_key, manifest_key
 from frazil.storage.base import ahead
 from frazil.transaction.context import Context
@@ -34,7 +34,7 @@ AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewrittenManifest:
     """A manifest without what is erased."""
 
     file: ManifestFile | None
@@ -47,7 +47,7 @@ class Rewriter:
     """Writes files anew; each manifest once, however many snapshots use it."""
 
     context: Context
-    target: Target
+    target: PurgeTarget
     blanker: Blanker
     ids: dict[SnapshotId, SnapshotId] = field(default_factory=dict)
     """new ids of snapshots and logs by old ones"""
@@ -55,15 +55,15 @@ class Rewriter:
     """parents of the old snapshots, as the new ones have them"""
     written: dict[str, None] = field(default_factory=dict)
     """keys of all files that were written"""
-    _done: dict[tuple[object, ...], Rewritten] = field(default_factory=dict)
+    _done: dict[tuple[object, ...], RewrittenManifest] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: Context, found: Found) -> Rewriter:
+    def of(cls, context: Context, found: PurgeMatches) -> Rewriter:
         """A rewriter for what was found."""
         state = WorkingState(context, next(iter(found.history)))
         return cls(context, found.target, Blanker(state, found.target))
 
-    def write(self, found: Found) -> None:
+    def write(self, found: PurgeMatches) -> None:
         """Write everything that is affected and was not written yet, and make it durable."""
         fresh = [one for one in sorted(found.affected | found.logs) if one not in self.ids]
         self.ids.update((one, SnapshotId.random()) for one in fresh)
@@ -145,11 +145,11 @@ class Rewriter:
 
     # --- manifests ---
 
-    def _manifest(self, one: ManifestId, arrays: dict[NodeId, ArrayNode]) -> Rewritten:
+    def _manifest(self, one: ManifestId, arrays: dict[NodeId, ArrayNode]) -> RewrittenManifest:
         blob = manifest_blob(self.context.storage, one)
         manifest = decode_manifest(blob, key=manifest_key(one))
         held = {node_id: arrays[node_id] for node_id in manifest.nodes() if node_id in arrays}
-        key = (one, documents_of(held))
+        key = (one, encodings_key(held))
         if key not in self._done:
             tables: dict[NodeId, ChunkTable] = {}
             for node_id, table in manifest.tables():
@@ -164,18 +164,18 @@ class Rewriter:
     ) -> ChunkTable | None:
         if node_id not in self.target.nodes:
             return table
-        # What the snapshot itself does not have is a leftover that nobody reads.
+        # Arrays that the snapshot does not have are leftovers; no reader uses them.
         if self.target.region is None or node_id not in held:
             self.blanker.dropped += len(table)
             return None
         return self.blanker.blank(held[node_id], table)
 
-    def _save(self, tables: dict[NodeId, ChunkTable]) -> Rewritten:
+    def _save(self, tables: dict[NodeId, ChunkTable]) -> RewrittenManifest:
         if not tables:
-            return Rewritten(None, {})
+            return RewrittenManifest(None, {})
         file = self.context.assets.save_manifest(ManifestId.random(), tables)
         self._note(manifest_key(file.id))
-        return Rewritten(file, {one: table.extents for one, table in tables.items()})
+        return RewrittenManifest(file, {one: table.extents for one, table in tables.items()})
 
     # --- logs ---
 
@@ -249,7 +249,7 @@ class Blanker:
 
     state: WorkingState
     """to read chunks and to store them"""
-    target: Target
+    target: PurgeTarget
     done: dict[Key, ChunkRef | None] = field(default_factory=dict)
     dropped: int = 0
     blanked: int = 0
@@ -258,7 +258,7 @@ class Blanker:
         """The references of an array, as they are without the region."""
         layout = array_layout(node)
         assert layout is not None  # refused before
-        encoding = encoding_of(node)
+        encoding = encoding_digest(node)
         rows = np.flatnonzero(self.target.meets(layout.grid, table.coords)).tolist()
         keys = [(table.ref(row), tuple(table.coords[row].tolist()), encoding) for row in rows]
         fresh = [key for key in dict.fromkeys(keys) if key not in self.done]
@@ -274,7 +274,7 @@ class Blanker:
         changes = ChunkTable.from_refs(table.ndim, changed)
         return overlay(table, changes, np.array(gone, np.uint32).reshape(-1, table.ndim))
 
-    def _blank_one(self, layout: Layout, key: Key) -> ChunkRef | None:
+    def _blank_one(self, layout: ArrayLayout, key: Key) -> ChunkRef | None:
         """A chunk without the region; None where nothing is left of it."""
         ref, coords, _ = key
         starts, sizes = _box(layout.grid, coords)
@@ -305,6 +305,6 @@ def _box(grid: Grid, coords: Coordinates) -> tuple[list[int], list[int]]:
     return starts, sizes
 
 
-def documents_of(nodes: dict[NodeId, ArrayNode]) -> tuple[tuple[NodeId, bytes], ...]:
+def encodings_key(nodes: dict[NodeId, ArrayNode]) -> tuple[tuple[NodeId, bytes], ...]:
     """How some arrays are encoded, as a key."""
-    return tuple(sorted((one, encoding_of(node)) for one, node in nodes.items()))
+    return tuple(sorted((one, encoding_digest(node)) for one, node in nodes.items()))

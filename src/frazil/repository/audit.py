@@ -28,7 +28,8 @@ from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
     from frazil.fsck.findings import Report
-    from frazil.run import Progress, Runner
+    from frazil.progress import Tell
+    from frazil.run import Runner
     from frazil.statistics.analyzing import Analysis
 
 
@@ -127,10 +128,10 @@ def run_checks(session: Session, checks: Iterable[Check]) -> AuditReport:
 def _run(session: Session, check: Check) -> CheckResult:
     began = time.monotonic()
     try:
-        told = _verdict(check.run(_subject(session, check)))
+        detail = _verdict(check.run(_subject(session, check)))
     except AssertionError as error:
-        told = str(error) or "an assertion does not hold"
-    return CheckResult(check.title, not told, told, time.monotonic() - began)
+        detail = str(error) or "an assertion does not hold"
+    return CheckResult(check.title, not detail, detail, time.monotonic() - began)
 
 
 def _subject(session: Session, check: Check) -> object:
@@ -186,7 +187,8 @@ class Audit(Namespace):
         deep: bool = False,
         virtual: bool = False,
         max_findings: int = 1000,
-        progress: Progress | None = None,
+        runner: Runner | None = None,
+        progress: Tell | None = None,
     ) -> Report:
         """Check every rule of the format; one that cannot be opened, `frazil.fsck.fsck` checks.
 
@@ -196,6 +198,7 @@ class Audit(Namespace):
             deep: decode every chunk.
             virtual: ask the sources of virtual chunks, which must be authorised.
             max_findings: how many are told in full; the rest is counted.
+            runner: what has others read files, such as tasks of Spark.
             progress: is told how far the work is.
 
         Raises:
@@ -204,27 +207,37 @@ class Audit(Namespace):
         from frazil.fsck.checking import fsck
 
         return fsck(
-            self.context,
+            self._context,
             refs=refs,
             ancestors=ancestors,
             deep=deep,
             virtual=virtual,
             max_findings=max_findings,
+            runner=runner,
             progress=progress,
         )
 
     @verb(Effect.READS)
-    def verify(self, version: Version | None = None, *, virtual: bool = False) -> Report:
+    def verify(
+        self,
+        version: Version | None = None,
+        *,
+        virtual: bool = False,
+        runner: Runner | None = None,
+        progress: Tell | None = None,
+    ) -> Report:
         """Check that everything a snapshot refers to exists, with enough bytes.
 
         Args:
             version: the snapshot to check; None means all that branches and tags reach.
             virtual: also ask whether the sources of virtual chunks changed.
+            runner: what has others read files, such as tasks of Spark.
+            progress: is told how far the work is.
         """
         from frazil.fsck.checking import verify
 
         chosen = None if version is None else [str(self._snapshot(version))]
-        return verify(self.context, chosen, virtual=virtual)
+        return verify(self._context, chosen, virtual=virtual, runner=runner, progress=progress)
 
     @verb(Effect.CHANGES)
     def analyze(
@@ -234,7 +247,7 @@ class Audit(Namespace):
         *,
         dry_run: bool = False,
         runner: Runner | None = None,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> Analysis:
         """Read the chunks that have no statistics yet, and keep count, extremes, sum and checksum.
 
@@ -255,7 +268,7 @@ class Audit(Namespace):
         from frazil.statistics.analyzing import analyze
 
         return analyze(
-            self.context,
+            self._context,
             SnapshotId.parse(str(self._snapshot(version))),
             path,
             dry_run=dry_run,
@@ -304,7 +317,7 @@ class Audit(Namespace):
             work = _Work(branch, audit, SnapshotId.parse(base), session, chosen, message, metadata)
             yield session
             work.changes = session.state.changes
-            _publish(self.context, work, rebase_with, rebase_tries)
+            _publish(self._context, work, rebase_with, rebase_tries)
         except BaseException as error:
             self._clean_up(audit, base, keep_audit_branch, error)
             raise
@@ -313,7 +326,7 @@ class Audit(Namespace):
     def _clean_up(self, audit: str, base: str, keep: Keep, error: BaseException | None) -> None:
         """Delete the audit branch, if nobody needs it; what was done stays done if that fails."""
         try:
-            tip = self.context.refs.branches().get(audit)
+            tip = self._context.refs.branches().get(audit)
             is_needed = error is not None and tip != SnapshotId.parse(base)
             keeps = keep == "always" or (keep == "on_failure" and is_needed)
             if tip is not None and not keeps:
@@ -356,10 +369,10 @@ def _publish(context: Context, work: _Work, solver: ConflictSolver | None, tries
 
 
 def _failure(report: AuditReport, work: _Work) -> AuditFailedError:
-    told = "; ".join(f"{each.name}: {each.message}" for each in report.failed)
+    detail = "; ".join(f"{each.name}: {each.message}" for each in report.failed)
     error = AuditFailedError(
         f"not published to {work.branch!r}: {len(report.failed)} of {len(report.results)} checks "
-        f"failed: {told}",
+        f"failed: {detail}",
         audit_branch=work.audit,
     )
     error.report = report

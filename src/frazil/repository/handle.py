@@ -11,7 +11,7 @@ from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.config_keys import merged_config
 from frazil.ids import SnapshotId
 from frazil.model.config import Attribution, RepositoryConfig
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.model.history import JSON
 from frazil.model.values import SpecVersion
 from frazil.naming import OURS, dotted
@@ -20,7 +20,7 @@ from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 
-class Handle(HasRepr):
+class RepositoryHandle(HasRepr):
     """An open repository."""
 
     shown_name = "Repository"
@@ -36,8 +36,8 @@ class Handle(HasRepr):
         self._attribution = attribution or Attribution()
 
     @property
-    def context(self) -> Context:
-        """The parts this handle is made of.
+    def _context(self) -> Context:
+        """The parts this handle is made of; other layers get them by `context_of`.
 
         Raises:
             RuntimeError: the repository was upgraded through this handle.
@@ -52,7 +52,7 @@ class Handle(HasRepr):
     @property
     def config(self) -> RepositoryConfig:
         """A copy of the configuration in force."""
-        return RepositoryConfig().merge(self.context.config)
+        return RepositoryConfig().merge(self._context.config)
 
     @property
     def storage(self) -> Storage:
@@ -67,23 +67,23 @@ class Handle(HasRepr):
     @property
     def spec_version(self) -> SpecVersion:
         """The version of the format this repository is written in."""
-        return SpecVersion(self.context.generation.number)
+        return SpecVersion(self._context.generation.number)
 
     @property
     def authorized_virtual_container_prefixes(self) -> set[str]:
         """Virtual chunk containers this handle may read."""
-        return set(self.context.containers.authorized_prefixes())
+        return set(self._context.containers.authorized_prefixes())
 
     def shown_title(self) -> str:
         """The first line of `repr`; it never fails, so that a debugger can show it."""
         if self._open_context is None:
             return dotted(f"{self.shown_name} (invalidated by an upgrade)")
-        return dotted(f"{self.shown_name} ({self.context.generation.name})")
+        return dotted(f"{self.shown_name} ({self._context.generation.name})")
 
     def shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("storage", self._storage)
-        yield Field("config", Literal("<RepositoryConfig ...>"))
+        yield Field("config", Verbatim("<RepositoryConfig ...>"))
 
     def save_config(self) -> None:
         """Store the configuration in force, for everybody who opens the repository later.
@@ -94,21 +94,21 @@ class Handle(HasRepr):
         Raises:
             ConflictError: others have given another value to the same setting.
         """
-        loaded, ours = self.context.loaded_config, config_to_map(self.context.config)
+        loaded, ours = self._context.loaded_config, config_to_map(self._context.config)
 
         def change(stored: JSON | None) -> JSON:
             return merged_config(loaded, ours, config_to_map(config_from_map(stored)))
 
-        edit_stored_config(self.context, change)
+        edit_stored_config(self._context, change)
 
     def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
         """Set metadata that each commit of this handle carries."""
-        self.context.default_commit_metadata.clear()
-        self.context.default_commit_metadata.update(metadata)
+        self._context.default_commit_metadata.clear()
+        self._context.default_commit_metadata.update(metadata)
 
     def default_commit_metadata(self) -> dict[str, Any]:
         """Metadata that each commit of this handle carries."""
-        return dict(self.context.default_commit_metadata)
+        return dict(self._context.default_commit_metadata)
 
     # --- rules ---
 
@@ -117,20 +117,20 @@ class Handle(HasRepr):
         if sum(choice is not None for choice in (branch, tag, snapshot_id)) != 1:
             raise ValueError("give exactly one of branch, tag and snapshot_id")
         if branch is not None:
-            return self.context.refs.branch_tip(branch)
+            return self._context.refs.branch_tip(branch)
         if tag is not None:
-            return self.context.refs.tag_target(tag)
+            return self._context.refs.tag_target(tag)
         assert snapshot_id is not None
         return self._id_of(snapshot_id)
 
     def _id_of(self, text: str) -> SnapshotId:
         """The snapshot id that a text means."""
-        return self.context.refs.snapshot_id(text)
+        return self._context.refs.snapshot_id(text)
 
     save_config_async = async_twin(save_config)
 
 
-def retire(handle: Handle) -> None:
+def retire(handle: RepositoryHandle) -> None:
     """Make a handle unusable, because the repository behind it has changed its format."""
     handle._open_context = None
 
@@ -143,10 +143,10 @@ def edit_stored_config(context: Context, change: Callable[[JSON | None], JSON]) 
     require_writable(context)
     saved: list[JSON] = []
 
-    def noted(stored: JSON | None) -> JSON:
+    def remember(stored: JSON | None) -> JSON:
         saved[:] = [change(stored)]
         return saved[0]
 
-    context.refs.edit_config(noted)
+    context.refs.edit_config(remember)
     context.loaded_config.clear()
     context.loaded_config.update(saved[0])

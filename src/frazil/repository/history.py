@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from frazil import urls
 from frazil.async_twins import AsyncItems, async_items, async_twin
-from frazil.drawing.markup import Html, folded, joined, note, table, text
+from frazil.drawing.markup import Html, escaped, folded, joined_html, note, table
 from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.config import FeatureFlag
@@ -27,10 +27,10 @@ from frazil.model.values import (
     manifest_file_info,
     repo_status,
     snapshot_info,
-    update,
+    update_of,
 )
 from frazil.naming import OURS, package
-from frazil.repository.handle import Handle
+from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
 from frazil.transaction.draft import diff_of
 from frazil.transaction.views import views
@@ -47,7 +47,7 @@ class Ancestry(AsyncItems[SnapshotInfo]):
     """Snapshots one after the other; a notebook shows the newest, and none is used up by that."""
 
     def _repr_html_(self) -> str:
-        return joined(views(self._views()))
+        return joined_html(views(self._views()))
 
     def _views(self) -> Iterator[Html]:
         found = list(islice(self._start(), SHOWN_COMMITS + 1))
@@ -56,52 +56,52 @@ class Ancestry(AsyncItems[SnapshotInfo]):
             yield note(f"the newest {SHOWN_COMMITS}; there are more")
 
 
-class Refs(Handle):
+class RefMethods(RepositoryHandle):
     """Names for snapshots."""
 
     def create_branch(self, branch: str, snapshot_id: str) -> None:
         """Make a branch that points to a snapshot."""
-        require_writable(self.context)
-        self.context.refs.create_branch(branch, self._id_of(snapshot_id))
+        require_writable(self._context)
+        self._context.refs.create_branch(branch, self._id_of(snapshot_id))
 
     def list_branches(self) -> set[str]:
         """Names of all branches."""
-        return set(self.context.refs.branches())
+        return set(self._context.refs.branches())
 
     def lookup_branch(self, branch: str) -> str:
         """The snapshot a branch points to."""
-        return str(self.context.refs.branch_tip(branch))
+        return str(self._context.refs.branch_tip(branch))
 
     def reset_branch(
         self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
     ) -> None:
         """Point a branch to another snapshot, if it still is where you think."""
-        require_writable(self.context)
+        require_writable(self._context)
         expected = None if from_snapshot_id is None else self._id_of(from_snapshot_id)
-        self.context.refs.reset_branch(branch, self._id_of(snapshot_id), expected)
+        self._context.refs.reset_branch(branch, self._id_of(snapshot_id), expected)
 
     def delete_branch(self, branch: str) -> None:
         """Delete a branch; its snapshots stay until garbage collection."""
-        require_writable(self.context)
-        self.context.refs.delete_branch(branch)
+        require_writable(self._context)
+        self._context.refs.delete_branch(branch)
 
     def create_tag(self, tag: str, snapshot_id: str) -> None:
         """Give a snapshot a name that never moves."""
-        require_writable(self.context)
-        self.context.refs.create_tag(tag, self._id_of(snapshot_id))
+        require_writable(self._context)
+        self._context.refs.create_tag(tag, self._id_of(snapshot_id))
 
     def list_tags(self) -> set[str]:
         """Names of all tags."""
-        return set(self.context.refs.tags())
+        return set(self._context.refs.tags())
 
     def lookup_tag(self, tag: str) -> str:
         """The snapshot a tag points to."""
-        return str(self.context.refs.tag_target(tag))
+        return str(self._context.refs.tag_target(tag))
 
     def delete_tag(self, tag: str) -> None:
         """Delete a tag; its name cannot be used again."""
-        require_writable(self.context)
-        self.context.refs.delete_tag(tag)
+        require_writable(self._context)
+        self._context.refs.delete_tag(tag)
 
     create_branch_async = async_twin(create_branch)
     list_branches_async = async_twin(list_branches)
@@ -114,7 +114,7 @@ class Refs(Handle):
     delete_tag_async = async_twin(delete_tag)
 
 
-class History(Refs):
+class HistoryMethods(RefMethods):
     """What happened so far."""
 
     def shown_below(self) -> Iterable[Html]:
@@ -123,12 +123,12 @@ class History(Refs):
             yield from views(self._views())
 
     def _views(self) -> Iterator[Html]:
-        refs = self.context.refs
+        refs = self._context.refs
         branches = {name: str(tip) for name, tip in sorted(refs.branches().items())}
         tags = {name: str(target) for name, target in sorted(refs.tags().items())}
         for title, names in (("branch", branches), ("tag", tags)):
             if names:
-                rows = ([text(name), text(target)] for name, target in names.items())
+                rows = ([escaped(name), escaped(target)] for name, target in names.items())
                 many = "es" if title == "branch" else "s"
                 counted = f"{len(names):,} {title}{many if len(names) != 1 else ''}"
                 yield folded(counted, table((title, "snapshot"), rows), is_open=len(names) <= 5)
@@ -152,7 +152,7 @@ class History(Refs):
     ) -> Iterator[SnapshotInfo]:
         """A snapshot and its ancestors, newest first."""
         start = self._selected(branch, tag, snapshot_id)
-        return Ancestry(lambda: self.context.refs.history(start))
+        return Ancestry(lambda: self._context.refs.history(start))
 
     def async_ancestry(
         self,
@@ -176,7 +176,7 @@ class History(Refs):
 
         What a commit merged is drawn too, as far as it is still there.
         """
-        refs = self.context.refs
+        refs = self._context.refs
         branches, tags = dict(refs.branches()), dict(refs.tags())
         chosen = (branch, tag, snapshot_id) != (None, None, None)
         starts = [self._selected(branch, tag, snapshot_id)] if chosen else sorted(refs.heads())
@@ -193,7 +193,7 @@ class History(Refs):
         merged: list[SnapshotId] = []
 
         def walk(start: SnapshotId) -> None:
-            for entry in self.context.refs.ancestry(start):
+            for entry in self._context.refs.ancestry(start):
                 if entry.id in found:
                     break
                 found[entry.id] = entry
@@ -208,15 +208,15 @@ class History(Refs):
 
     def ops_log(self) -> Iterator[Update]:
         """Everything that was done to the repository, newest first."""
-        self.context.generation.require_repo_object("the operations log")
-        return AsyncItems(lambda: map(update, self.context.refs.updates()))
+        self._context.generation.require_repo_object("the operations log")
+        return AsyncItems(lambda: map(update_of, self._context.refs.updates()))
 
     def resolve(self, version: str) -> str:
         """The snapshot a text means: a branch, else a tag, else an id or the beginning of one.
 
         `{2024-05-01}` means what `main` was at that time, `dev@{2024-05-01}` what `dev` was.
         """
-        return urls.resolve(urls.parse_version(version), self)
+        return urls.resolve_version(urls.parse_version(version), self)
 
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot.
@@ -224,21 +224,21 @@ class History(Refs):
         Raises:
             SnapshotNotFoundError: there is no such snapshot.
         """
-        return snapshot_info(self.context.refs.entry(self._id_of(snapshot_id)))
+        return snapshot_info(self._context.refs.entry(self._id_of(snapshot_id)))
 
     def list_snapshots(self) -> list[SnapshotInfo]:
         """All snapshots of the histories of branches and tags, newest first.
 
         A G1 repository lists those too that no branch or tag leads to, and may have neither.
         """
-        refs = self.context.refs
+        refs = self._context.refs
         found = {entry.id: entry for head in refs.heads() for entry in refs.ancestry(head)}
         ordered = sorted(found.values(), key=lambda entry: -entry.flushed_at)
         return [snapshot_info(entry) for entry in ordered]
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         """The manifests a snapshot needs."""
-        snapshot = self.context.assets.snapshot(self._id_of(snapshot_id))
+        snapshot = self._context.assets.snapshot(self._id_of(snapshot_id))
         return [manifest_file_info(info) for info in snapshot.manifest_files]
 
     def diff(
@@ -259,7 +259,7 @@ class History(Refs):
         first = self._selected(from_branch, from_tag, from_snapshot_id)
         last = self._selected(to_branch, to_tag, to_snapshot_id)
         between = self._between(first, last)
-        assets = self.context.assets
+        assets = self._context.assets
         ids = [id_ for entry in between for id_ in (*entry.pruned_ancestor_tx_logs, entry.id)]
         logs = [log for log in map(assets.log, ids) if log is not None]
         return diff_of(logs, assets.snapshot(first).nodes, assets.snapshot(last).nodes)
@@ -267,7 +267,7 @@ class History(Refs):
     def _between(self, first: SnapshotId, last: SnapshotId) -> list[SnapshotEntry]:
         """Entries after `first` up to `last`, oldest first."""
         found: list[SnapshotEntry] = []
-        for entry in self.context.refs.ancestry(last):
+        for entry in self._context.refs.ancestry(last):
             if entry.id == first and found:
                 return found[::-1]
             found.append(entry)
@@ -285,7 +285,7 @@ class History(Refs):
     ops_log_async = async_items(ops_log)
 
 
-class Attributes(Handle):
+class AttributeMethods(RepositoryHandle):
     """What is true of the repository as a whole."""
 
     @property
@@ -295,15 +295,15 @@ class Attributes(Handle):
 
     def get_metadata(self) -> dict[str, Any]:
         """Attributes of the repository."""
-        return dict(self.context.refs.metadata())
+        return dict(self._context.refs.metadata())
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Replace the attributes of the repository."""
-        self.context.refs.set_metadata(metadata, merge=False)
+        self._context.refs.set_metadata(metadata, merge=False)
 
     def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Overlay attributes of the repository, and return the result."""
-        return dict(self.context.refs.set_metadata(metadata, merge=True))
+        return dict(self._context.refs.set_metadata(metadata, merge=True))
 
     @property
     def status(self) -> RepoStatus:
@@ -312,15 +312,15 @@ class Attributes(Handle):
 
     def get_status(self) -> RepoStatus:
         """Whether the repository takes changes."""
-        return repo_status(self.context.refs.status())
+        return repo_status(self._context.refs.status())
 
     def set_status(self, status: RepoStatus) -> None:
         """Open or close the repository for changes."""
-        self.context.refs.set_status(inner_status(status))
+        self._context.refs.set_status(inner_status(status))
 
     def feature_flags(self) -> list[FeatureFlag]:
         """All feature flags."""
-        enabled, disabled = self.context.refs.flags()
+        enabled, disabled = self._context.refs.flags()
         return [
             FeatureFlag(
                 id=flag,
@@ -341,10 +341,10 @@ class Attributes(Handle):
 
     def set_feature_flag(self, name: str, setting: bool | None) -> None:
         """Set a feature flag; None returns it to its default."""
-        self.context.generation.require_repo_object("feature flags")
+        self._context.generation.require_repo_object("feature flags")
         for flag, known in FLAGS.items():
             if known == name:
-                self.context.refs.set_flag(flag, setting)
+                self._context.refs.set_flag(flag, setting)
                 return
         raise InvalidInputError(
             f"invalid feature flag {name!r}; known are {', '.join(FLAGS.values())}",

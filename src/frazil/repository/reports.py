@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from frazil.drawing.reports import ReportView
 from frazil.ids import SnapshotId
 from frazil.model.values import GCSummary, ManifestFileInfo
-from frazil.repository.sessions import Sessions
+from frazil.repository.sessions import SessionMethods
 from frazil.transaction.context import Context
 
 
@@ -66,14 +66,14 @@ class ManifestsReport(ReportView):
 class Namespace:
     """Verbs of one kind; what they work with is imported when they are used."""
 
-    def __init__(self, repository: Sessions, minimum_age: timedelta | None = None) -> None:
+    def __init__(self, repository: SessionMethods, minimum_age: timedelta | None = None) -> None:
         self._repository = repository
         self._minimum_age = minimum_age
 
     @property
-    def context(self) -> Context:
+    def _context(self) -> Context:
         """The parts of the repository."""
-        return self._repository.context
+        return self._repository._context
 
     def _snapshot(self, version: str) -> SnapshotId:
         """The snapshot that a text means."""

@@ -14,15 +14,21 @@ from frazil.errors import ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.generation import BY_NUMBER, V2, Generation, generation_named
 from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
 from frazil.model.values import SpecVersion
-from frazil.opening import create_repository, detect, open_context, require, stored_config
+from frazil.opening import (
+    create_repository,
+    detect_generation,
+    open_context,
+    require,
+    stored_config,
+)
 from frazil.repository.audit import Audit
-from frazil.repository.history import Attributes
-from frazil.repository.sessions import Sessions
+from frazil.repository.history import AttributeMethods
+from frazil.repository.sessions import SessionMethods
 from frazil.repository.space import Space
-from frazil.repository.upkeep import Upkeep
+from frazil.repository.upkeep import UpkeepMethods
 from frazil.repository.versions import Versions
 from frazil.storage.base import Storage, require_deleted
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import own_containers
 from frazil.transaction.context import make_context
@@ -50,7 +56,7 @@ def _as_storage(storage: Storage | str | Path) -> Storage:
     return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
 
 
-class Repository(Sessions, Attributes, Upkeep):
+class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
     """An Icechunk repository: a versioned hierarchy of Zarr groups and arrays."""
 
     @classmethod
@@ -127,7 +133,7 @@ class Repository(Sessions, Attributes, Upkeep):
     ) -> Self:
         """Open the repository at a place, creating it when there is none."""
         place = _as_storage(storage)
-        if detect(place) is None:
+        if detect_generation(place) is None:
             try:
                 return cls.create(
                     place,
@@ -138,7 +144,7 @@ class Repository(Sessions, Attributes, Upkeep):
                     attribution,
                 )
             except (ConflictError, InvalidInputError):
-                if detect(place) is None:
+                if detect_generation(place) is None:
                     raise  # else somebody created it meanwhile
         return cls.open(place, config, authorize_virtual_chunk_access, attribution)
 
@@ -157,7 +163,7 @@ class Repository(Sessions, Attributes, Upkeep):
         place = _as_storage(storage)
         if storage_settings is not None:
             place = place.with_settings(place.default_settings().merge(storage_settings))
-        found = detect(place)
+        found = detect_generation(place)
         return None if found is None else SpecVersion(found.generation.number)
 
     @staticmethod
@@ -174,7 +180,7 @@ class Repository(Sessions, Attributes, Upkeep):
         endpoints: Iterable[str] = (),
     ) -> Self:
         """A handle with changed settings; for `endpoints` see `open`."""
-        old = self.context
+        old = self._context
         effective = old.config.merge(config) if config is not None else old.config
         authorized = (
             old.authorized
@@ -237,7 +243,7 @@ class Repository(Sessions, Attributes, Upkeep):
         return Audit(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"context": self.context, "storage": self.storage, "who": self.attribution}
+        return {"context": self._context, "storage": self.storage, "who": self.attribution}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         type(self).__init__(self, state["context"], state["storage"], state["who"])

@@ -13,7 +13,7 @@ from frazil.errors import ErrorKind, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.model.history import to_micros
 from frazil.model.values import CommitMethod, ConflictSolver, SessionMode
-from frazil.repository.history import History
+from frazil.repository.history import HistoryMethods
 from frazil.session import Session
 from frazil.tip import Tip, require_writable, tip_of
 from frazil.transaction.preload import start_preload
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frazil.store import FrazilStore
 
 
-class Sessions(History):
+class SessionMethods(HistoryMethods):
     """Ways to look into and to change the repository."""
 
     _session_class: ClassVar[type[Session]] = Session
@@ -45,8 +45,8 @@ class Sessions(History):
         found = self._selected(branch, tag, snapshot_id)
         if as_of is not None:
             found = self._at_time(found, as_of)
-        self.context.refs.require_known(found)
-        session = self._session_class(self.context, found)
+        self._context.refs.require_known(found)
+        session = self._session_class(self._context, found)
         start_preload(session.state)
         return session
 
@@ -64,7 +64,7 @@ class Sessions(History):
         Raises:
             RefNotFoundError: there is no such branch.
         """
-        return tip_of(self.context, branch, snapshot_id)
+        return tip_of(self._context, branch, snapshot_id)
 
     def writable_session(self, branch: str) -> Session:
         """A session to change a branch."""
@@ -72,17 +72,17 @@ class Sessions(History):
 
     def rearrange_session(self, branch: str) -> Session:
         """A session to move nodes of a branch."""
-        generation = self.context.generation
+        generation = self._context.generation
         if not generation.moves_nodes:
             raise generation.lacks("moving nodes")
         session = self._session(branch, SessionMode.rearrange)
-        require_moves(self.context.refs)
+        require_moves(self._context.refs)
         return session
 
     def _session(self, branch: str, mode: SessionMode) -> Session:
-        require_writable(self.context)
-        tip = self.context.refs.writable_tip(branch)
-        session = self._session_class(self.context, tip, branch=branch, mode=mode)
+        require_writable(self._context)
+        tip = self._context.refs.writable_tip(branch)
+        session = self._session_class(self._context, tip, branch=branch, mode=mode)
         start_preload(session.state)
         return session
 
@@ -121,7 +121,7 @@ class Sessions(History):
     def _at_time(self, tip: SnapshotId, as_of: datetime) -> SnapshotId:
         if as_of.tzinfo is None:
             raise ValueError("as_of needs a time zone")
-        found = self.context.refs.last_before(tip, to_micros(as_of))
+        found = self._context.refs.last_before(tip, to_micros(as_of))
         if found is not None:
             return found
         raise SnapshotNotFoundError(

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from frazil.bulk.pack import Packing
     from frazil.maintenance.compaction import Compaction
     from frazil.maintenance.garbage_plan import GarbagePlan
-    from frazil.maintenance.sharing import By, Shares
+    from frazil.maintenance.sharing import Shares, UsageBy
     from frazil.maintenance.space import SnapshotUsage
     from frazil.maintenance.trash import TrashBatch
+    from frazil.progress import Tell
     from frazil.purging.records import PurgeReport
-    from frazil.run import Progress, Runner
+    from frazil.run import Runner
 
 
 class Space(Namespace):
@@ -31,21 +32,21 @@ class Space(Namespace):
     # --- looking ---
 
     @verb(Effect.READS)
-    def shares(self, by: By = "array", *, older_than: datetime | None = None) -> Shares:
+    def shares(self, by: UsageBy = "array", *, older_than: datetime | None = None) -> Shares:
         """What each array, snapshot or branch refers to, alone and with others.
 
         With `older_than` also what expiry of snapshots before that time would free.
         """
         from frazil.maintenance.sharing import shares
 
-        return shares(self.context, by, older_than=older_than)
+        return shares(self._context, by, older_than=older_than)
 
     @verb(Effect.READS)
     def growth(self) -> Iterator[SnapshotUsage]:
         """What each snapshot of the repository added, in the order in which they were made."""
         from frazil.maintenance.space import growth
 
-        return growth(self.context)
+        return growth(self._context)
 
     # --- writing anew ---
 
@@ -61,7 +62,7 @@ class Space(Namespace):
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         runner: Runner | None = None,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> Compaction:
         """Put small chunks together into larger objects, in a commit; nothing is decoded.
 
@@ -150,24 +151,24 @@ class Space(Namespace):
         from frazil.maintenance.expire import expire_snapshots, expire_with_files, plan_expiry
         from frazil.maintenance.walk import chunks_by
 
-        self.context.generation.require_expiry()
+        self._context.generation.require_expiry()
         cutoff = self._keeping(older_than, retain_last)
         lost = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
-        plan = plan_expiry(self.context, cutoff, **lost)
+        plan = plan_expiry(self._context, cutoff, **lost)
         released, files = {str(each) for each in plan.released}, GCSummary()
         if delete_files:
             done = expire_with_files(
-                self.context,
+                self._context,
                 cutoff,
                 **lost,
                 dry_run=dry_run,
                 unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
-                find_chunks=chunks_by(runner, self.context),
+                find_chunks=chunks_by(runner, self._context),
                 deleting=DeleteLimits(max_concurrent_deletes),
             )
             released, files = {*done.released}, done.files
         elif not dry_run:
-            released = expire_snapshots(self.context, cutoff, **lost)
+            released = expire_snapshots(self._context, cutoff, **lost)
         return ExpiryReport(cutoff, tuple(sorted(released)), plan.branches, plan.tags, files)
 
     def _keeping(self, cutoff: datetime, retain_last: int) -> datetime:
@@ -215,14 +216,14 @@ class Space(Namespace):
             dry_run: only tell what would be done.
             runner: what has others read manifests, such as tasks of Spark.
         """
-        from frazil.maintenance.collecting import Way, carry_out
+        from frazil.maintenance.collecting import CollectionOptions, carry_out
         from frazil.maintenance.deleting import DeleteLimits
-        from frazil.maintenance.garbage_plan import make_plan
+        from frazil.maintenance.garbage_plan import plan_garbage
         from frazil.maintenance.walk import chunks_by
 
-        age, find = self._age_floor(unsafe_minimum_age), chunks_by(runner, self.context)
-        made = plan or make_plan(
-            self.context,
+        age, find = self._age_floor(unsafe_minimum_age), chunks_by(runner, self._context)
+        made = plan or plan_garbage(
+            self._context,
             older_than,
             how="incremental" if incremental else "full",
             unsafe_minimum_age=age,
@@ -233,9 +234,11 @@ class Space(Namespace):
         keys, summary, batch = [*made.keys()] if dry_run else [], made.summary, None
         if not dry_run:
             deleting = DeleteLimits(max_concurrent_deletes)
-            way = Way(deleting=deleting, quarantine=quarantine, find_chunks=find, told=keys.extend)
-            summary, batch = carry_out(self.context, made, way, unsafe_minimum_age=age)
-        url = self.context.storage.url.rstrip("/")
+            way = CollectionOptions(
+                deleting=deleting, quarantine=quarantine, find_chunks=find, on_deleted=keys.extend
+            )
+            summary, batch = carry_out(self._context, made, way, unsafe_minimum_age=age)
+        url = self._context.storage.url.rstrip("/")
         files = tuple(f"{url}/{key}" for key in sorted(keys))
         return CollectionReport(made.older_than, made.how, summary, batch, files)
 
@@ -254,11 +257,11 @@ class Space(Namespace):
         lists neither chunks nor manifests; uploads that were never committed are left to a full
         one. Nothing younger than a day, or than `unsafe_minimum_age`, is planned.
         """
-        from frazil.maintenance.garbage_plan import make_plan
+        from frazil.maintenance.garbage_plan import plan_garbage
 
-        id_of = self.context.refs.snapshot_id
-        return make_plan(
-            self.context,
+        id_of = self._context.refs.snapshot_id
+        return plan_garbage(
+            self._context,
             older_than,
             how="incremental" if incremental else "full",
             snapshots=None if snapshots is None else [id_of(each) for each in snapshots],
@@ -280,12 +283,12 @@ class Space(Namespace):
         Raises:
             InvalidInputError: the plan is that of another repository.
         """
-        from frazil.maintenance.collecting import Way, carry_out
+        from frazil.maintenance.collecting import CollectionOptions, carry_out
 
         return carry_out(
-            self.context,
+            self._context,
             plan,
-            Way(quarantine=quarantine),
+            CollectionOptions(quarantine=quarantine),
             unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
         )[0]
 
@@ -294,14 +297,14 @@ class Space(Namespace):
         """List what collections put aside, oldest first."""
         from frazil.maintenance.trash import list_trash
 
-        return list_trash(self.context.storage)
+        return list_trash(self._context.storage)
 
     @verb(Effect.CHANGES)
     def restore_trash(self, batch: str | None = None, *, dry_run: bool = False) -> TrashBatch:
         """Put back what was put aside: one batch, or all."""
         from frazil.maintenance.trash import restore_trash
 
-        return restore_trash(self.context, batch, dry_run=dry_run)
+        return restore_trash(self._context, batch, dry_run=dry_run)
 
     @verb(Effect.DELETES)
     def empty_trash(
@@ -319,7 +322,7 @@ class Space(Namespace):
         from frazil.maintenance.trash import empty_trash
 
         return empty_trash(
-            self.context,
+            self._context,
             older_than,
             batch,
             dry_run=dry_run,
@@ -364,7 +367,7 @@ class Space(Namespace):
         from frazil.purging.purge import purge
 
         return purge(
-            self.context,
+            self._context,
             path,
             region,
             confirm=confirm,

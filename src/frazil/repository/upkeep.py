@@ -12,11 +12,11 @@ from frazil.model.values import (
     ChunkStorageStats,
     GCSummary,
 )
-from frazil.repository.handle import Handle
+from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
 
 
-class Upkeep(Handle):
+class UpkeepMethods(RepositoryHandle):
     """What keeps a repository small and tells what it is made of."""
 
     def expire_snapshots(
@@ -29,9 +29,9 @@ class Upkeep(Handle):
         """Release snapshots older than a time from the history, and return their ids."""
         from frazil.maintenance import expire
 
-        require_writable(self.context)
+        require_writable(self._context)
         return expire.expire_snapshots(
-            self.context,
+            self._context,
             older_than,
             delete_expired_branches=delete_expired_branches,
             delete_expired_tags=delete_expired_tags,
@@ -61,12 +61,12 @@ class Upkeep(Handle):
             StorageError: too many deletes in a row have failed.
             ConflictError: the repository is of another generation by now, or kept changing.
         """
-        from frazil.maintenance.collecting import Way, carry_out
+        from frazil.maintenance.collecting import CollectionOptions, carry_out
         from frazil.maintenance.deleting import DeleteLimits
-        from frazil.maintenance.garbage_plan import make_plan
+        from frazil.maintenance.garbage_plan import plan_garbage
         from frazil.maintenance.walk import WalkLimits
 
-        require_writable(self.context, "collect garbage")
+        require_writable(self._context, "collect garbage")
         age = self._minimum_age if unsafe_minimum_age is None else unsafe_minimum_age
         limits = WalkLimits(
             max_snapshots_in_memory,
@@ -74,8 +74,8 @@ class Upkeep(Handle):
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        plan = make_plan(
-            self.context,
+        plan = plan_garbage(
+            self._context,
             delete_object_older_than,
             limits=limits,
             unsafe_minimum_age=age,
@@ -84,7 +84,9 @@ class Upkeep(Handle):
         if dry_run:
             return plan.summary
         deleting = DeleteLimits(max_concurrent_deletes, max_consecutive_delete_failures)
-        return carry_out(self.context, plan, Way(limits, deleting), unsafe_minimum_age=age)[0]
+        return carry_out(
+            self._context, plan, CollectionOptions(limits, deleting), unsafe_minimum_age=age
+        )[0]
 
     def chunk_storage_stats(
         self,
@@ -104,7 +106,7 @@ class Upkeep(Handle):
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        return space.chunk_storage_stats(self.context, limits)
+        return space.chunk_storage_stats(self._context, limits)
 
     def total_chunks_storage(
         self,
@@ -154,25 +156,25 @@ class Upkeep(Handle):
         """A snapshot file as plain data."""
         from frazil.maintenance import inspect
 
-        return inspect.inspect_snapshot(self.context, self._id_of(snapshot_id))
+        return inspect.inspect_snapshot(self._context, self._id_of(snapshot_id))
 
     def inspect_repo_info(self) -> dict[str, Any]:
         """The repo object as plain data."""
         from frazil.maintenance import inspect
 
-        return inspect.inspect_repo_info(self.context)
+        return inspect.inspect_repo_info(self._context)
 
     def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
         """A manifest file as plain data."""
         from frazil.maintenance import inspect
 
-        return inspect.inspect_manifest(self.context, manifest_id)
+        return inspect.inspect_manifest(self._context, manifest_id)
 
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
         """A transaction log as plain data."""
         from frazil.maintenance import inspect
 
-        return inspect.inspect_transaction_log(self.context, self._id_of(snapshot_id))
+        return inspect.inspect_transaction_log(self._context, self._id_of(snapshot_id))
 
     expire_snapshots_async = async_twin(expire_snapshots)
     garbage_collect_async = async_twin(garbage_collect)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from frazil.merging.applying import FastForward
     from frazil.merging.policies import Policy
     from frazil.merging.records import MergeReport
-    from frazil.run import Progress
+    from frazil.progress import Tell
 
 
 class Versions(Namespace):
@@ -60,7 +60,7 @@ class Versions(Namespace):
 
         compared = None if base is None else self._snapshot(base)
         options = MergeOptions(message, metadata, dry_run, policy, ff, compared, source)
-        return merge(self.context, self._snapshot(source), into, options)
+        return merge(self._context, self._snapshot(source), into, options)
 
     @verb(Effect.CHANGES)
     def cherry_pick(
@@ -90,7 +90,7 @@ class Versions(Namespace):
         from frazil.merging.replay import cherry_pick
 
         options = MergeOptions(message, metadata, dry_run, policy)
-        return cherry_pick(self.context, self._snapshot(snapshot), onto, options)
+        return cherry_pick(self._context, self._snapshot(snapshot), onto, options)
 
     @verb(Effect.CHANGES)
     def revert(
@@ -120,7 +120,7 @@ class Versions(Namespace):
         from frazil.merging.replay import revert
 
         options = MergeOptions(message, metadata, dry_run, policy)
-        return revert(self.context, self._snapshot(snapshot), on, options)
+        return revert(self._context, self._snapshot(snapshot), on, options)
 
     @verb(Effect.CHANGES)
     def squash(
@@ -155,7 +155,7 @@ class Versions(Namespace):
         first = self._snapshot(after)
         newest = None if to is None else self._snapshot(to)
         options = MergeOptions(message, metadata, dry_run)
-        return squash(self.context, branch, first, newest, options=options)
+        return squash(self._context, branch, first, newest, options=options)
 
     @verb(Effect.CHANGES)
     def fast_forward(self, branch: str, to: Version, *, dry_run: bool = False) -> MergeReport:
@@ -171,7 +171,7 @@ class Versions(Namespace):
         """
         from frazil.merging.merge import fast_forward
 
-        return fast_forward(self.context, branch, self._snapshot(to), dry_run=dry_run)
+        return fast_forward(self._context, branch, self._snapshot(to), dry_run=dry_run)
 
     @verb(Effect.READS)
     def diff_values(
@@ -181,7 +181,7 @@ class Versions(Namespace):
         *,
         paths: Sequence[str] | None = None,
         max_samples: int = 10,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> ValueDiff:
         """How the values of two versions differ, cell by cell.
 
@@ -195,7 +195,7 @@ class Versions(Namespace):
         from frazil.comparing.values import diff_values
 
         return diff_values(
-            self.context,
+            self._context,
             self._snapshot(before),
             self._snapshot(after),
             paths=paths,

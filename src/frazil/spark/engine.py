@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from frazil.errors import SessionStateError, invalid_option
-from frazil.run import Here, Runner
+from frazil.run import LocalRunner, Runner
 from frazil.spark.sessions import require_java, require_pyspark
 from frazil.spelling import nearest
 
@@ -40,7 +40,7 @@ def runner_for(engine: str = AUTO, master: str | None = None) -> Runner:
     if engine == LOCAL:
         if master is not None:
             raise invalid_option("the local engine runs in this process: leave out the master")
-        return Here()
+        return LocalRunner()
     return _on_spark(master) if engine == SPARK or master is not None else AutoRunner()
 
 
@@ -60,7 +60,7 @@ class AutoRunner:
         is_small = len(items) <= FEW_ITEMS and size_bytes <= FEW_BYTES
         if self._spark is None and items and (_has_session() or (not is_small and _can_start())):
             self._spark = _on_spark(None)
-        return (self._spark or Here()).run(work, items, size_bytes=size_bytes)
+        return (self._spark or LocalRunner()).run(work, items, size_bytes=size_bytes)
 
     def facts(self) -> dict[str, object]:
         """What Spark tells, if it was used."""

@@ -26,7 +26,7 @@ _RAISED: Final = re.compile(r"^(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception): .+", re
 """How the last line of a Python traceback looks."""
 
 
-class noted:  # a block as those of contextlib, which would restore the traceback
+class mark_task_errors:  # a block as those of contextlib, which would restore the traceback
     """Let an error of ours be one sentence in Spark's report, and be raised again on the driver.
 
     Raises:
@@ -60,7 +60,7 @@ def _with_note(error: FrazilError) -> FrazilError:
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def raise_task_errors() -> Iterator[None]:
     """Raise the error that a task ended with, instead of Spark's report about it."""
     try:
         yield
@@ -112,7 +112,7 @@ def in_one_sentence(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def without_pyspark_logging() -> Iterator[None]:
     """Keep PySpark from writing an error to stderr that is told in a better way."""
     from pyspark.logger import PySparkLogger  # it makes the logger, of a class of its own
 

@@ -1,7 +1,7 @@
 """Where a repository is and which snapshot of it is meant, small enough to go to every task.
 
-The driver opens a `Location` and pins one snapshot; tasks get the `Pinned` record and open it
-through `frazil.spark.worker`, which keeps what it opened for the tasks that follow.
+The driver opens a `RepositoryLocation` and pins one snapshot. Tasks get the `Pinned` record and
+open it through `frazil.spark.worker`, which keeps it open for the tasks that follow.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from frazil.masking import HIDDEN, shown_option, shown_url
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.options.parsing import parse_request
-from frazil.spark.options.table import Request, Use
+from frazil.spark.options.table import OptionUse, RepositoryRequest
 from frazil.spelling import nearest
 from frazil.storage.base import Storage
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.constructors import (
     azure_storage,
     gcs_storage,
     hf_storage,
     r2_storage,
     s3_storage,
-    storage_from_url,
     tigris_storage,
 )
 from frazil.storage.credentials import (
@@ -38,7 +38,8 @@ from frazil.storage.credentials import (
 )
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.texts import flag, number, read
-from frazil.urls import MAIN, AsOf, Named, RepoUrl, VersionRef, parse_url, resolve
+from frazil.transaction.opened import context_of
+from frazil.urls import MAIN, AsOf, NamedVersion, RepoUrl, VersionRef, parse_url, resolve_version
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -48,7 +49,7 @@ _ESCAPED_HASH: Final = "%23"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Location:
+class RepositoryLocation:
     """A place with all that is needed to open the repository there."""
 
     url: str
@@ -78,14 +79,14 @@ class Location:
         shown = [repr(shown_url(self.url))]
         for family, pairs in (("storage", self.storage_options), ("virtual", self.virtual_options)):
             shown += [f"{family}.{name}={shown_option(name, value)!r}" for name, value in pairs]
-        return f"Location({', '.join(shown)})"
+        return f"RepositoryLocation({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
     """One snapshot of a repository."""
 
-    location: Location
+    location: RepositoryLocation
     snapshot_id: str
 
 
@@ -107,10 +108,10 @@ Ref: TypeAlias = BranchTip | Tagged | VersionRef
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class NamedTarget:
     """What a user named: a repository, a version of it, and a node or a metadata table in it."""
 
-    location: Location
+    location: RepositoryLocation
     ref: Ref | None
     table: str | None = None
     node: str | None = None
@@ -127,7 +128,7 @@ class Target:
             case Tagged(name):
                 return repository.lookup_tag(name)
             case ref:
-                return resolve(ref, repository)
+                return resolve_version(ref, repository)
 
     @property
     def branch(self) -> str:
@@ -139,18 +140,18 @@ class Target:
         match self.ref:
             case None:
                 return MAIN
-            case BranchTip(name) | Named(name):
+            case BranchTip(name) | NamedVersion(name):
                 return name
             case _:
                 raise invalid_option(f"only a branch can be changed, and {self.ref} is none")
 
     def is_tip_of(self, branch: str) -> bool:
         """Whether the version that is meant is where a branch, which exists, is now."""
-        may_change = self.ref is None or isinstance(self.ref, BranchTip | Named)
+        may_change = self.ref is None or isinstance(self.ref, BranchTip | NamedVersion)
         return may_change and self.branch == branch
 
 
-def parse_target(request: Request) -> Target:
+def parse_target(request: RepositoryRequest) -> NamedTarget:
     """The location, the version and the node or table that a request names.
 
     Raises:
@@ -164,7 +165,7 @@ def parse_target(request: Request) -> Target:
         )
     place, table, node = _split_fragment(request.path)
     root = request.store_root
-    location = Location(
+    location = RepositoryLocation(
         _seen_from_anywhere(place.url),
         tuple(sorted(request.storage.items())),
         request.authorize,
@@ -176,7 +177,7 @@ def parse_target(request: Request) -> Target:
     if node is not None and request.group is not None:
         raise invalid_option("the group is given twice, in the URL and as an option")
     node = node or request.group
-    return Target(
+    return NamedTarget(
         location,
         _version(request, place),
         table,
@@ -184,7 +185,7 @@ def parse_target(request: Request) -> Target:
     )
 
 
-def reachable_target(request: Request) -> Target:
+def reachable_target(request: RepositoryRequest) -> NamedTarget:
     """The same for tasks in other processes."""
     target = parse_target(request)
     if target.location.url.startswith("memory:"):
@@ -197,14 +198,14 @@ def reachable_target(request: Request) -> Target:
     return target
 
 
-def location_of(url: str, options: Mapping[str, str] | None = None) -> Target:
+def location_of(url: str, options: Mapping[str, str] | None = None) -> NamedTarget:
     """The target that a URL and storage options name, outside of a data source."""
     return parse_target(named_request(url, options))
 
 
-def named_request(url: str, options: Mapping[str, str] | None) -> Request:
+def named_request(url: str, options: Mapping[str, str] | None) -> RepositoryRequest:
     """The request for a URL and storage options."""
-    return parse_request(Request, {"path": url, **(options or {})}, Use.ANY)
+    return parse_request(RepositoryRequest, {"path": url, **(options or {})}, OptionUse.ANY)
 
 
 def _split_fragment(url: str) -> tuple[RepoUrl, str | None, str | None]:
@@ -227,7 +228,7 @@ def _seen_from_anywhere(url: str) -> str:
     return str(Path(url.removeprefix("file:")).expanduser().absolute())
 
 
-def _version(request: Request, place: RepoUrl) -> Ref | None:
+def _version(request: RepositoryRequest, place: RepoUrl) -> Ref | None:
     """The one version that was chosen; a time may go together with a branch."""
     branch, tag, snapshot, time = request.branch, request.tag, request.snapshot_id, request.as_of
     chosen = [
@@ -249,7 +250,7 @@ def _version(request: Request, place: RepoUrl) -> Ref | None:
         return BranchTip(branch)
     if tag is not None:
         return Tagged(tag)
-    return place.ref if snapshot is None else Named(snapshot)
+    return place.ref if snapshot is None else NamedVersion(snapshot)
 
 
 def _typed(name: str, text: str) -> object:
@@ -301,4 +302,4 @@ def _texts(scheme: str, given: Mapping[str, str]) -> Mapping[str, str]:
 
 def open_pinned(pinned: Pinned, repository: Repository) -> Session:
     """A session at a pinned snapshot, without asking again what the refs are."""
-    return Session(repository.context, SnapshotId.parse(pinned.snapshot_id))
+    return Session(context_of(repository), SnapshotId.parse(pinned.snapshot_id))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from frazil.spark.sessions import session
-from frazil.spark.tasks import Batches, answers_of, application, packed, unpacked
+from frazil.spark.tasks import Batches, answers_of, application, pickled, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +70,7 @@ class SparkRunner:
         self, work: Callable[[T], R], items: Sequence[T], numbers: range
     ) -> Iterator[tuple[int, R]]:
         tasks = min(len(numbers), TASKS_PER_SLOT * slots(self.spark))
-        together = packed([items[number] for number in numbers])
+        together = pickled([items[number] for number in numbers])
         if len(together) <= SMALL_ITEMS:
             # Few bytes go to all tasks with the work, and no shuffle has to hand them out.
             frame = self.spark.range(numbers.start, numbers.stop, 1, tasks)
@@ -82,7 +82,7 @@ class SparkRunner:
 
     def _items(self, items: Sequence[T], numbers: range, tasks: int) -> DataFrame:
         given = pa.table(
-            {"number": [*numbers], "item": [packed(items[number]) for number in numbers]},
+            {"number": [*numbers], "item": [pickled(items[number]) for number in numbers]},
             schema=_SCHEMA,
         )
         return self.spark.createDataFrame(given).repartition(tasks)
@@ -108,9 +108,9 @@ def _numbered(
 
 def slots(spark: SparkSession) -> int:
     """How many tasks a session runs at once, as far as its settings tell."""
-    told = spark.conf.get("spark.default.parallelism", None)
-    if told and told.isdigit():
-        return max(1, int(told))
+    parallelism = spark.conf.get("spark.default.parallelism", None)
+    if parallelism and parallelism.isdigit():
+        return max(1, int(parallelism))
     found = _LOCAL.match(spark.conf.get("spark.master", None) or "")
     if found is None:
         return CLUSTER_SLOTS

@@ -51,8 +51,8 @@ LOCAL_SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # With a configuration of its own the JVM says neither that it has none, nor which level it
-    # chose; and what fails is raised here, in one sentence, without all its stacks.
+    # With a log4j configuration the JVM prints no warnings about having none. Failures are raised
+    # here in one sentence, without Java's stack traces.
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
 }
@@ -131,7 +131,7 @@ def require_java() -> int:
 def java_version(program: str) -> int | None:
     """The major version of a Java; None when it does not tell."""
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [program, "-version"],
             capture_output=True,
             text=True,
@@ -140,7 +140,7 @@ def java_version(program: str) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(told.stderr + told.stdout)
+    found = _VERSION.search(output.stderr + output.stdout)
     if found is None:
         return None
     # Until 8 Java called itself 1.8.
@@ -185,7 +185,8 @@ def _embedded_settings() -> dict[str, str]:
     """Workers of the embedded session run the same Python as we do, unless told otherwise."""
     python = os.environ.get(_WORKER_PYTHON, sys.executable)
     made = {"spark.pyspark.python": python, "spark.pyspark.driver.python": sys.executable}
-    # Another Python may have no Frazil, which it could not tell if it did not start.
+    # Another Python may lack Frazil. With our daemon module it would not start, and could not say
+    # why.
     return {**made, "spark.python.daemon.module": _DAEMON} if python == sys.executable else made
 
 

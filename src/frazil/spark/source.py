@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from frazil.errors import unsuitable
-from frazil.spark.errors import noted
+from frazil.spark.errors import mark_task_errors
 
 # Spark imports this module to find the source whatever format is asked for, and starts a new
 # Python for each plan: what only some of them need is imported where it is used.
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from frazil.spark.location import Target
+    from frazil.spark.location import NamedTarget
     from frazil.spark.options.table import ReadRequest
     from frazil.spark.reading.aggregating import AggregateScan
     from frazil.spark.reading.scan import Scan
 
 
-class Parts(Protocol):
+class PartitionedTable(Protocol):
     """A table that is read in parts; both go to tasks by pickling."""
 
     def parts(self) -> Sequence[Any]:
@@ -45,7 +45,7 @@ class Parts(Protocol):
         """The rows of one of them."""
 
 
-class ReadPlan(Parts, Protocol):
+class ReadPlan(PartitionedTable, Protocol):
     """What a read means."""
 
     @property
@@ -68,7 +68,7 @@ class FrazilSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the table; the snapshot that is read is fixed here."""
-        with noted():
+        with mark_task_errors():
             self._plan = self._planned(None)
         _keep_imports()
         return self._plan.schema
@@ -76,13 +76,13 @@ class FrazilSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table; with a schema of the user's, only of its columns."""
         from frazil.spark.options.parsing import require_use
-        from frazil.spark.options.table import Use
+        from frazil.spark.options.table import OptionUse
         from frazil.spark.reading.changes import require_beginning
 
-        with noted():
+        with mark_task_errors():
             # A plan is there when Spark asked us for the schema, and it is ours then.
             plan = self._plan if self._plan is not None else self._planned(schema)
-            require_use(self.options, Use.READ)  # the schema is the same for streams
+            require_use(self.options, OptionUse.READ)  # the schema is the same for streams
             require_beginning(self._request())
             return reader_of(plan)
 
@@ -90,32 +90,34 @@ class FrazilSource(DataSource):
         """A writer of a DataFrame."""
         from frazil.spark.writing.sink import BatchSink
 
-        with noted():
+        with mark_task_errors():
             return BatchSink(dict(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """A writer of micro-batches."""
         from frazil.spark.writing.sink import StreamSink
 
-        with noted():
+        with mark_task_errors():
             return StreamSink(dict(self.options), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of what changes."""
         from frazil.spark.options.parsing import require_use
-        from frazil.spark.options.table import Use
+        from frazil.spark.options.table import OptionUse
         from frazil.spark.stream.source import stream_reader
 
-        with noted():
-            require_use(self.options, Use.STREAM_READ)
+        with mark_task_errors():
+            require_use(self.options, OptionUse.STREAM_READ)
             return stream_reader(self._request(), schema)
 
     def _request(self) -> ReadRequest:
         from frazil.spark.options.parsing import parse_request
-        from frazil.spark.options.table import ReadRequest, Use
+        from frazil.spark.options.table import OptionUse, ReadRequest
 
         if self._asked is None:
-            self._asked = parse_request(ReadRequest, self.options, Use.READ | Use.STREAM_READ)
+            self._asked = parse_request(
+                ReadRequest, self.options, OptionUse.READ | OptionUse.STREAM_READ
+            )
         return self._asked
 
     def _planned(self, asked: StructType | None) -> Scan | AggregateScan | ReadPlan:
@@ -147,7 +149,7 @@ def _keep_imports() -> None:
 
 
 def plan_read(
-    target: Target, request: ReadRequest, asked: StructType | None = None
+    target: NamedTarget, request: ReadRequest, asked: StructType | None = None
 ) -> Scan | AggregateScan | ReadPlan:
     """Work out what a read means, opening the repository to see what is there now."""
     from frazil.spark.location import open_pinned
@@ -214,12 +216,12 @@ def reader_of(plan: Scan | AggregateScan | ReadPlan) -> DataSourceReader:
 class PlanReader(DataSourceReader):
     """Reads what a plan says, part by part."""
 
-    def __init__(self, plan: Parts) -> None:
+    def __init__(self, plan: PartitionedTable) -> None:
         self.plan = plan  # plain records with the snapshot's id: they pickle, and pin one state
 
     def partitions(self) -> list[InputPartition]:
         """The parts of the table."""
-        with noted():
+        with mark_task_errors():
             parts = self.plan.parts()
         _keep_imports()
         return [InputPartition(each) for each in parts]
@@ -227,5 +229,5 @@ class PlanReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
         if partition.value is not None:  # Spark makes one of these when there are no partitions
-            with noted():
+            with mark_task_errors():
                 yield from self.plan.read(partition.value)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from frazil.spark.jobs.value_diffs import By, diff_values
+from frazil.spark.jobs.value_diffs import DiffBy, diff_values
 from frazil.spark.location import location_of
 from frazil.spark.reading.read import read, storage_texts
 from frazil.spark.runner import SparkRunner
@@ -128,7 +128,7 @@ class FrazilTable(ProcedureMethods):
             options=self._options,
             max_concurrent_deletes=max_concurrent_deletes,
             unsafe_minimum_age=as_age(unsafe_minimum_age),
-            told=keys.extend,
+            on_deleted=keys.extend,
         )
         place = location_of(self._url, self._options).location.storage().url.rstrip("/")
         rows = [(f"{place}/{key}",) for key in sorted(keys)]
@@ -155,7 +155,7 @@ class FrazilTable(ProcedureMethods):
         return storage(self._url, by, spark=self._spark, options=self._options)
 
     def diff_values(
-        self, before: str, after: str, by: By = "array", *, paths: Sequence[str] | None = None
+        self, before: str, after: str, by: DiffBy = "array", *, paths: Sequence[str] | None = None
     ) -> DataFrame:
         """How the values of two versions differ; see `frazil.spark.diff_values`."""
         return diff_values(

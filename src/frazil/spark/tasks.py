@@ -17,8 +17,14 @@ from frazil.model.chunks import ChunkTable, concat
 from frazil.repository import Repository
 from frazil.run import path_of as path_of
 from frazil.session import Session
-from frazil.spark.errors import noted, told
-from frazil.spark.location import Location, Pinned, Target, named_request, reachable_target
+from frazil.spark.errors import mark_task_errors, raise_task_errors
+from frazil.spark.location import (
+    NamedTarget,
+    Pinned,
+    RepositoryLocation,
+    named_request,
+    reachable_target,
+)
 from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.texts import as_text
 from frazil.tip import Tip
@@ -43,7 +49,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class StoredChunks:
     """Chunks that a task has stored."""
 
     array: int
@@ -52,14 +58,14 @@ class Part:
 
 
 @dataclass(slots=True)
-class Gathered:
+class GatheredChunks:
     """Chunks that tasks have stored, by array."""
 
     tables: dict[int, list[ChunkTable]] = field(default_factory=dict)
     chunks: int = 0
     bytes: int = 0
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[StoredChunks]) -> None:
         """Take over what tasks returned."""
         for part in parts:
             self.tables.setdefault(part.array, []).append(part.table)
@@ -74,7 +80,7 @@ class Gathered:
 # --- arguments and places ---
 
 
-def target_of(url: str, options: Options | None = None) -> Target:
+def target_of(url: str, options: Options | None = None) -> NamedTarget:
     """What a URL with options of the data source names.
 
     Raises:
@@ -87,7 +93,7 @@ def target_of(url: str, options: Options | None = None) -> Target:
     return found
 
 
-def open_or_create(location: Location) -> Repository:
+def open_or_create(location: RepositoryLocation) -> Repository:
     """The repository at a place, made when there is none."""
     storage = location.storage()
     if not Repository.exists(storage):
@@ -96,13 +102,13 @@ def open_or_create(location: Location) -> Repository:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class JobEnds:
     """What a job reads, and where it commits."""
 
-    source: Target
+    source: NamedTarget
     pinned: Pinned
     """the snapshot that is read"""
-    goal: Location
+    goal: RepositoryLocation
     branch: str
     tip: Tip | None
     """what is changed; None for another repository, which may have to be made"""
@@ -123,7 +129,7 @@ def ends_of(
     branch: str | None,
     *,
     follows_branch: bool = False,
-) -> Ends:
+) -> JobEnds:
     """The ends of a job that writes to another repository, or where it reads.
 
     `follows_branch`: a URL without a version means the branch that is written.
@@ -135,10 +141,10 @@ def ends_of(
     tip = repository.tip(into) if target is None else None
     is_same = source.is_tip_of(into) or (follows_branch and source.ref is None)
     if tip is None or not is_same:
-        return Ends(source, source.pin(repository), goal.location, into, tip, False)
+        return JobEnds(source, source.pin(repository), goal.location, into, tip, False)
     # What is changed must be what was read, also when somebody commits just now.
     pinned = Pinned(source.location, tip.snapshot_id)
-    return Ends(source, pinned, goal.location, into, tip, True)
+    return JobEnds(source, pinned, goal.location, into, tip, True)
 
 
 # --- tasks ---
@@ -150,7 +156,7 @@ def task_count(items: int, size_bytes: int, per_task: int) -> int:
     return max(1, min(items, wanted))
 
 
-def packed(value: object) -> bytes:
+def pickled(value: object) -> bytes:
     """A value as bytes for a column."""
     return zstandard.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
 
@@ -167,7 +173,7 @@ def answers_of(frame: DataFrame, work: Callable[[Batches], Iterable[R]]) -> Iter
         held: list[bytes] = []
         size = 0
         for answer in work(batches):
-            held.append(packed(answer))
+            held.append(pickled(answer))
             size += len(held[-1])
             if size > ANSWER_BYTES:
                 yield pa.RecordBatch.from_pydict({"answer": held}, schema=_ANSWER_SCHEMA)
@@ -187,7 +193,7 @@ def map_batches(
     version = frazil.__version__
 
     def each(batches: Batches) -> Batches:
-        with noted(version):
+        with mark_task_errors(version):
             yield from work(batches)
 
     return frame.mapInArrow(each, schema)
@@ -197,14 +203,13 @@ def local_frame(
     spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType
 ) -> DataFrame:
     """A few rows as a DataFrame that Spark keeps in its plan, so that no task is needed."""
-    held, kinds = [*rows], arrow_schema(schema)
-    batches = [row_batch(held, kinds)] if held else []
-    return spark.createDataFrame(pa.Table.from_batches(batches, kinds), schema)
+    held = pa.Table.from_batches([row_batch(rows, arrow_schema(schema))])
+    return spark.createDataFrame(held, schema)
 
 
 def collect(frame: DataFrame) -> pa.Table:
     """The rows of a frame on the driver."""
-    with told():
+    with raise_task_errors():
         return frame.toArrow()
 
 

@@ -1,8 +1,8 @@
 """What a Python worker keeps between tasks: open repositories and sessions.
 
-Spark uses its Python workers again for many tasks and jobs, so that snapshots and manifests
-which one task has read need not be read by the next. Only what cannot change is kept: a session
-at a pinned snapshot. Whoever needs the present state of a branch opens the location anew.
+Spark uses its Python workers again for many tasks and jobs, so that snapshots and manifests which
+one task has read need not be read by the next. Only what cannot change is kept: a session at a
+pinned snapshot. For the present state of a branch, open the location again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.spark.location import Location, Pinned, open_pinned
+from frazil.spark.location import Pinned, RepositoryLocation, open_pinned
 
 _IS_WORKER: Final = "SPARK_REUSE_WORKER"
 """Spark sets it for the processes that run Python for it."""
@@ -23,13 +23,13 @@ SESSIONS: Final = 16
 
 
 @lru_cache(maxsize=REPOSITORIES)
-def repository(location: Location) -> Repository:
+def repository(location: RepositoryLocation) -> Repository:
     """The repository at a place, opened once in this process; for its assets, not its refs."""
     return location.open()
 
 
 @lru_cache(maxsize=SESSIONS)
-def session(pinned: Pinned) -> Session:
+def session_at(pinned: Pinned) -> Session:
     """A read-only session at a snapshot, opened once in this process."""
     return open_pinned(pinned, repository(pinned.location))
 
@@ -45,7 +45,7 @@ def keep() -> None:
         gc.freeze()
 
 
-def forget() -> None:
+def close_kept() -> None:
     """Close what is kept; for tests and for long-lived drivers."""
-    session.cache_clear()
+    session_at.cache_clear()
     repository.cache_clear()

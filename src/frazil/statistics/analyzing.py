@@ -1,7 +1,8 @@
 """Reading chunks that have no statistics yet, and keeping what they hold.
 
 A job asks the files of statistics which chunks of a version are known, has a runner read the rest,
-and writes what comes back to new files, from time to time, so that whoever stops it loses little.
+and writes what comes back to new files. It does so from time to time, so that little is lost when
+the job is stopped.
 """
 
 from __future__ import annotations
@@ -13,13 +14,20 @@ from typing import Final
 
 import numpy as np
 
-from frazil.bulk.fetch import References, check_length, fetch_into
+from frazil.bulk.fetch import ChunkReferences, check_length, fetch_into
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
-from frazil.run import Here, Progress, Runner, by_size, run_told
-from frazil.statistics.files import MANY_FILES, Index, listed, put_together, read_index
+from frazil.progress import Tell
+from frazil.run import LocalRunner, Runner, by_size, run_told
+from frazil.statistics.files import (
+    MANY_FILES,
+    StatisticsIndex,
+    list_files,
+    put_together,
+    read_index,
+)
 from frazil.statistics.measuring import measure
 from frazil.statistics.publishing import keep, retract_if_gone
 from frazil.statistics.records import (
@@ -29,7 +37,7 @@ from frazil.statistics.records import (
     decoding_of,
     found_in,
     identified,
-    keys_of,
+    row_keys,
     shapes,
 )
 from frazil.storage.base import Bytes
@@ -97,7 +105,7 @@ def analyze(
     *,
     dry_run: bool = False,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Analysis:
     """Make the statistics of all chunks of a version, or of an array or group, that have none.
 
@@ -110,9 +118,9 @@ def analyze(
         require_writable(context, "analyze")
     state = WorkingState(context, snapshot_id)
     plan = _Plan(state, node_path("/" + path.strip("/")))
-    told = plan.told
+    analysis = plan.analysis
     if dry_run or not plan.portions:
-        return told
+        return analysis
     sizes = [int(each.table.length.sum()) for each in plan.portions]
     counts = [len(each.table) for each in plan.portions]
     held: dict[bytes, list[Rows]] = {}
@@ -120,7 +128,7 @@ def analyze(
     read = failed = files = 0
     problems: list[str] = []
     for number, answer in run_told(
-        runner or Here(), Measure(context), plan.portions, progress, "chunks",
+        runner or LocalRunner(), Measure(context), plan.portions, progress, "chunks",
         counts=counts, size_bytes=sum(sizes),
     ):  # fmt: skip
         of_one = held.setdefault(plan.decodings[number].id, [])
@@ -136,11 +144,11 @@ def analyze(
     merged = sum(
         put_together(place, each)
         for each in {each.id for each in plan.decodings}
-        if len(listed(place, each)) >= MANY_FILES
+        if len(list_files(place, each)) >= MANY_FILES
     )
     return replace(
-        told,
-        chunks=told.chunks - failed,
+        analysis,
+        chunks=analysis.chunks - failed,
         failed=failed,
         bytes_read=read,
         files=files,
@@ -168,8 +176,8 @@ class _Plan:
         self.portions: list[_Portion] = []
         self.decodings: list[Decoding] = []
         """that of each portion"""
-        self.told = Analysis(str(state.base_id))
-        self._indexes: dict[bytes, Index] = {}
+        self.analysis = Analysis(str(state.base_id))
+        self._indexes: dict[bytes, StatisticsIndex] = {}
         self._state = state
         state.node(path)
         for node in [*state.arrays()]:
@@ -177,17 +185,19 @@ class _Plan:
                 self._add(node)
 
     def _add(self, node: ArrayNode) -> None:
-        table, decoding, told = self._state.table(node), decoding_of(node), self.told
+        table, decoding, analysis = self._state.table(node), decoding_of(node), self.analysis
         if decoding is None:
-            self.told = replace(told, arrays=told.arrays + 1, without=told.without + len(table))
+            self.analysis = replace(
+                analysis, arrays=analysis.arrays + 1, without=analysis.without + len(table)
+            )
             return
         rows, can_be_known = identified(
-            References.of(table), decoding.layout.grid, self._state.context.containers.expand
+            ChunkReferences.of(table), decoding.layout.grid, self._state.context.containers.expand
         )
         index = self._index(decoding)
         is_new = can_be_known & (index.find(rows) < 0)
         # Several places may have the same bytes; they are read once.
-        keys = keys_of(rows)
+        keys = row_keys(rows)
         chosen = np.flatnonzero(is_new)
         chosen = np.sort(chosen[np.unique(keys[chosen], return_index=True)[1]])
         wanted = table.take(chosen)
@@ -196,16 +206,16 @@ class _Plan:
                 _Portion(node, wanted.take(slice(part.start, part.stop)).compact())
             )
             self.decodings.append(decoding)
-        self.told = replace(
-            told,
-            arrays=told.arrays + 1,
-            chunks=told.chunks + len(chosen),
-            known=told.known + int((can_be_known & ~is_new).sum()),
-            without=told.without + int((~can_be_known).sum()),
-            bytes_read=told.bytes_read + int(wanted.length.sum()),
+        self.analysis = replace(
+            analysis,
+            arrays=analysis.arrays + 1,
+            chunks=analysis.chunks + len(chosen),
+            known=analysis.known + int((can_be_known & ~is_new).sum()),
+            without=analysis.without + int((~can_be_known).sum()),
+            bytes_read=analysis.bytes_read + int(wanted.length.sum()),
         )
 
-    def _index(self, decoding: Decoding) -> Index:
+    def _index(self, decoding: Decoding) -> StatisticsIndex:
         place = self._state.context.place
         found = self._indexes.get(decoding.id)
         if found is None:
@@ -225,7 +235,7 @@ class Measure:
 
     def __call__(self, portion: _Portion) -> _Answer:
         """The rows of a portion, but for chunks that cannot be read."""
-        node, refs = portion.node, References.of(portion.table, portion.node.path)
+        node, refs = portion.node, ChunkReferences.of(portion.table, portion.node.path)
         decoding = decoding_of(node)
         assert decoding is not None
         rows, _ = identified(refs, decoding.layout.grid, self.context.containers.expand)
@@ -247,7 +257,7 @@ class Measure:
         return _Answer(rows[done], read, tuple(problems), int((~done).sum()))
 
     def _chunks(
-        self, refs: References, decoding: Decoding
+        self, refs: ChunkReferences, decoding: Decoding
     ) -> Iterator[tuple[int, Bytes | FrazilError]]:
         """The bytes of each chunk, or why they cannot be read."""
         state = WorkingState(self.context, INITIAL_SNAPSHOT_ID)
@@ -269,14 +279,14 @@ class Measure:
             except (StorageError, InvalidInputError):
                 yield from ((row, self._one(state, refs, row)) for row in good)
 
-    def _one(self, state: WorkingState, refs: References, row: int) -> Bytes | FrazilError:
+    def _one(self, state: WorkingState, refs: ChunkReferences, row: int) -> Bytes | FrazilError:
         try:
             return _fetched(state, refs, [row])[0]
         except (StorageError, InvalidInputError) as error:
             return error
 
 
-def _fetched(state: WorkingState, refs: References, rows: list[int]) -> list[memoryview]:
+def _fetched(state: WorkingState, refs: ChunkReferences, rows: list[int]) -> list[memoryview]:
     if not rows:
         return []
     chosen = refs.take(np.array(rows, np.intp))
@@ -317,8 +327,8 @@ def coverage(state: WorkingState, node: ArrayNode) -> tuple[int, int] | None:
     decoding = decoding_of(node)
     if decoding is None:
         return None
-    refs = References.of(state.table(node))
+    refs = ChunkReferences.of(state.table(node))
     rows, can_be_known = identified(refs, decoding.layout.grid, state.context.containers.expand)
     index = read_index(state.context.place, decoding.id)
-    known = found_in(index.keys, keys_of(rows[can_be_known])) >= 0
+    known = found_in(index.keys, row_keys(rows[can_be_known])) >= 0
     return int(known.sum()), int(can_be_known.sum())

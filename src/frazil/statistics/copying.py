@@ -1,4 +1,4 @@
-"""Statistics of one version, for a copy of it: nothing is told of chunks that are not copied."""
+"""Statistics of one version, for a copy of it: only those of chunks that are copied."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from frazil.bulk.fetch import References
+from frazil.bulk.fetch import ChunkReferences
 from frazil.model.chunks import ChunkTable
 from frazil.statistics.files import read_index, store
-from frazil.statistics.records import Keys, decoding_of, identified, keys_of
+from frazil.statistics.records import Keys, decoding_of, identified, row_keys
 from frazil.storage.base import Storage
 from frazil.transaction.working import WorkingState
 
@@ -21,8 +21,8 @@ def copy_statistics(state: WorkingState, tables: Mapping[str, ChunkTable], targe
         decoding = decoding_of(state.array(path))
         if decoding is not None and len(table):
             expand = state.context.containers.expand
-            rows, known = identified(References.of(table), decoding.layout.grid, expand)
-            wanted.setdefault(decoding.id, []).append(keys_of(rows[known]))
+            rows, known = identified(ChunkReferences.of(table), decoding.layout.grid, expand)
+            wanted.setdefault(decoding.id, []).append(row_keys(rows[known]))
     copied = 0
     for decoding_id, parts in wanted.items():
         index = read_index(state.context.place, decoding_id)

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.errors import FormatError, StorageError
-from frazil.formats.envelope import compressor, unpack
+from frazil.formats.envelope import body_compressor, unpack
 from frazil.statistics.records import (
     I64,
     KEY_WIDTH,
@@ -30,7 +30,7 @@ from frazil.statistics.records import (
     Rows,
     blank_rows,
     found_in,
-    keys_of,
+    row_keys,
 )
 from frazil.storage.base import Listed, Storage
 
@@ -41,7 +41,7 @@ HEADER: Final = struct.Struct("<8s16sQ")
 FILE_ROWS: Final = 1 << 18
 """Rows of one file."""
 INDEX_ROWS: Final = 1 << 22
-"""Rows that are read at all; chunks beyond them have no statistics for whoever reads."""
+"""At most so many rows are read; readers see no statistics of further chunks."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 MANY_FILES: Final = 16
 """From so many files of one decoding on, they are put together."""
@@ -60,7 +60,7 @@ def encode(decoding: bytes, rows: Rows) -> bytes:
     """The file of some rows."""
     # Byte by byte of all rows: neighbours are alike then, and take half the room.
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
-    body = compressor(3).compress(np.ascontiguousarray(plain.T).tobytes())
+    body = body_compressor(3).compress(np.ascontiguousarray(plain.T).tobytes())
     return HEADER.pack(MAGIC, decoding, len(rows)) + body
 
 
@@ -87,7 +87,7 @@ def decode(blob: bytes, key: str) -> tuple[bytes, Rows]:
     return decoding, np.ascontiguousarray(plain.T).view(ROW).ravel()
 
 
-def listed(place: Storage, decoding: bytes | None = None) -> list[Listed]:
+def list_files(place: Storage, decoding: bytes | None = None) -> list[Listed]:
     """The files there are, of one decoding or of all."""
     folder = PREFIX if decoding is None else f"{PREFIX}{decoding.hex()}/"
     return [item for item in place.list(folder) if _NAME.fullmatch(item.key)]
@@ -98,7 +98,7 @@ def decoding_in(key: str) -> bytes:
     return bytes.fromhex(key[len(PREFIX) :].partition("/")[0])
 
 
-def load(place: Storage, item: Listed) -> Rows | None:
+def load_file(place: Storage, item: Listed) -> Rows | None:
     """The rows of a file; None when it has gone.
 
     Raises:
@@ -131,7 +131,7 @@ def loaded(
     """
     for item in items:
         try:
-            rows = load(place, item)
+            rows = load_file(place, item)
         except (FormatError, StorageError) as error:
             if strict:
                 raise
@@ -145,7 +145,7 @@ def loaded(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Index:
+class StatisticsIndex:
     """Rows by their keys, ascending; keys that files disagree about are not in it."""
 
     keys: Keys
@@ -156,13 +156,13 @@ class Index:
 
     def find(self, wanted: Rows) -> I64:
         """The rows with the keys of others; -1 where there is none."""
-        return found_in(self.keys, keys_of(wanted))
+        return found_in(self.keys, row_keys(wanted))
 
 
-NOTHING: Final = Index(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
+NOTHING: Final = StatisticsIndex(np.zeros(0, f"S{KEY_WIDTH}"), blank_rows(0))
 
 
-def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Index:
+def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> StatisticsIndex:
     """All that is known of chunks of one decoding.
 
     Raises:
@@ -170,7 +170,7 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Inde
     """
     parts: list[Rows] = []
     total = 0
-    for item, rows in loaded(place, listed(place, decoding), strict=strict):
+    for item, rows in loaded(place, list_files(place, decoding), strict=strict):
         if total + len(rows) > INDEX_ROWS:
             log.warning("there are more statistics than are used, %s and others", item.key)
             break
@@ -179,34 +179,34 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Inde
     return merged(parts) if parts else NOTHING
 
 
-def merged(parts: list[Rows]) -> Index:
+def merged(parts: list[Rows]) -> StatisticsIndex:
     """Rows of several files by their keys."""
     rows = np.concatenate(parts) if parts else blank_rows(0)
     # Equal rows are one: sorted by all of their bytes, the same keys are neighbours too.
-    whole, first = np.unique(keys_of(rows, ROW.itemsize), return_index=True)
+    whole, first = np.unique(row_keys(rows, ROW.itemsize), return_index=True)
     rows = rows[first]
-    keys = keys_of(rows)
+    keys = row_keys(rows)
     same = keys[1:] == keys[:-1]
     if not len(whole) or not same.any():
-        return Index(keys, rows, len(parts))
+        return StatisticsIndex(keys, rows, len(parts))
     doubtful = np.zeros(len(keys), np.bool_)
     doubtful[1:] |= same
     doubtful[:-1] |= same
     disputed = len(np.unique(keys[doubtful]))
-    return Index(keys[~doubtful], rows[~doubtful], len(parts), disputed)
+    return StatisticsIndex(keys[~doubtful], rows[~doubtful], len(parts), disputed)
 
 
 def put_together(place: Storage, decoding: bytes) -> int:
     """Make few files of many of one decoding; tell how many have gone."""
-    found = [*loaded(place, listed(place, decoding))]
+    found = [*loaded(place, list_files(place, decoding))]
     index = merged([rows for _, rows in found])
     if len(found) < 2 or sum(len(rows) for _, rows in found) > INDEX_ROWS:
         return 0
     made = store(place, decoding, index.rows)
-    # Whoever erases rows looks for new files afterwards: so either these are seen there, or the
+    # An erasure of rows looks for new files afterwards: so either these are seen there, or the
     # files that they were made of are seen to be gone here.
     sources = [item.key for item, _ in found]
-    if not {item.key for item in listed(place, decoding)}.issuperset(sources):
+    if not {item.key for item in list_files(place, decoding)}.issuperset(sources):
         place.delete_many(made)
         return 0
     place.delete_many(sources)
@@ -217,19 +217,19 @@ def put_together(place: Storage, decoding: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class DroppedRows:
     """What has gone."""
 
     rows: int = 0
     files: int = 0
 
 
-def forget(
+def drop_rows(
     place: Storage, keep: Keep, before: datetime | None = None, *, tries: int = 5
-) -> Forgotten:
+) -> DroppedRows:
     """Drop rows from all files, or from those written before a time; damaged files go as a whole.
 
-    Without `before` it looks again until nothing is left, whatever others write meanwhile.
+    Without `before` it repeats this until nothing is left, also while others write.
 
     Raises:
         StorageError: a file cannot be read, written or deleted.
@@ -237,19 +237,19 @@ def forget(
     rows = files = 0
     for _ in range(tries):
         done = 0
-        for item in listed(place):
+        for item in list_files(place):
             if before is not None and item.created_at >= before:
                 continue
             dropped = _forget(place, item, keep)
             rows, files, done = rows + dropped, files + bool(dropped), done + dropped
         if not done or before is not None:
             break
-    return Forgotten(rows, files)
+    return DroppedRows(rows, files)
 
 
 def _forget(place: Storage, item: Listed, keep: Keep) -> int:
     try:
-        found = load(place, item)
+        found = load_file(place, item)
     except FormatError:
         found, stays = blank_rows(1), np.zeros(1, np.bool_)
     else:
@@ -280,7 +280,7 @@ class Checksums:
 
     def of(self, rows: Rows) -> list[set[int]]:
         """For each row that has a key what is known of its bytes; an empty set is nothing."""
-        wanted = keys_of(rows, RANGE_WIDTH)
+        wanted = row_keys(rows, RANGE_WIDTH)
         first = np.searchsorted(self.ranges, wanted, "left").tolist()
         last = np.searchsorted(self.ranges, wanted, "right").tolist()
         return [set(self.crc32c[a:b].tolist()) for a, b in zip(first, last, strict=True)]
@@ -291,9 +291,9 @@ def read_checksums(place: Storage) -> Checksums:
     parts: list[Rows] = []
     damaged: list[FormatError] = []
     total = 0
-    for item in listed(place):
+    for item in list_files(place):
         try:
-            rows = load(place, item)
+            rows = load_file(place, item)
         except FormatError as error:
             damaged.append(error)
             continue
@@ -301,6 +301,6 @@ def read_checksums(place: Storage) -> Checksums:
             total += len(rows)
             parts.append(rows)
     rows = np.concatenate(parts) if parts else blank_rows(0)
-    ranges = keys_of(rows, RANGE_WIDTH)
+    ranges = row_keys(rows, RANGE_WIDTH)
     order = np.argsort(ranges, kind="stable")
     return Checksums(ranges[order], rows["crc32c"][order].astype(np.int64), tuple(damaged))

@@ -11,15 +11,15 @@ import numpy.typing as npt
 from frazil.bulk.fetch import MISSING, find_chunks
 from frazil.cf.decoding import Decoder
 from frazil.model.nodes import ArrayNode
-from frazil.statistics.files import Index, read_index
-from frazil.statistics.measuring import measured
+from frazil.statistics.files import StatisticsIndex, read_index
+from frazil.statistics.measuring import measured_row
 from frazil.statistics.records import (
     I64,
     TYPES,
     Decoding,
     Flags,
-    Form,
-    Has,
+    NumberType,
+    RowFlags,
     Rows,
     blank_rows,
     decoding_of,
@@ -64,7 +64,7 @@ def lookup(
     """
     decoding = decoding_of(node, decoder)
     if decoding is None:
-        return _columns(np.zeros(len(coords), np.bool_), blank_rows(len(coords)), Form.NONE)
+        return _columns(np.zeros(len(coords), np.bool_), blank_rows(len(coords)), NumberType.NONE)
     index = read_index(state.context.place, decoding.id)
     return summarized(state, node, coords, decoding, index)
 
@@ -74,7 +74,7 @@ def summarized(
     node: ArrayNode,
     coords: npt.NDArray[np.integer],
     decoding: Decoding,
-    index: Index,
+    index: StatisticsIndex,
 ) -> Summaries:
     """The same from an index that was read before."""
     grid = decoding.layout.grid
@@ -92,18 +92,18 @@ def summarized(
     return _columns(known, rows, decoding.form)
 
 
-def _makes_sense(rows: Rows, cells: I64, form: Form) -> Flags:
+def _makes_sense(rows: Rows, cells: I64, form: NumberType) -> Flags:
     """Whether rows can be true of chunks with so many cells; others were not written by us."""
     low, high = _numbers(rows["min"], form), _numbers(rows["max"], form)
     total, count = cells.astype(np.uint64), rows["count"]
-    has_extremes = rows["has"] & Has.EXTREMES != 0
+    has_extremes = rows["has"] & RowFlags.EXTREMES != 0
     found: Flags = (rows["form"] == form) & (count <= total) & (rows["nan"] <= count)
     found &= rows["missing"] == total - count
-    if form is not Form.NONE:
+    if form is not NumberType.NONE:
         found &= has_extremes == (count > rows["nan"])
         found &= ~has_extremes | (low <= high)
-    if form is Form.FLOAT:
-        found &= (rows["has"] & Has.SUM == 0) | np.isfinite(_numbers(rows["sum"], form))
+    if form is NumberType.FLOAT:
+        found &= (rows["has"] & RowFlags.SUM == 0) | np.isfinite(_numbers(rows["sum"], form))
     return found
 
 
@@ -112,28 +112,28 @@ def _filled(decoding: Decoding, cells: I64) -> Rows:
     chain = decoding.layout.chain
     one = np.empty(1, chain.dtype)
     one[...] = chain.fill_value
-    unit = measured(decoding.decoder.decode(one))
+    unit = measured_row(decoding.decoder.decode(one))
     rows = np.repeat(unit, len(cells))
     for name in ("count", "missing", "nan"):
         rows[name] = rows[name] * cells.astype(np.uint64)
     empty = cells == 0
-    rows["has"][empty] &= np.uint8(~Has.EXTREMES & 0xFF)
-    rows["has"] &= np.uint8(~Has.SUM & 0xFF)
-    if unit["has"][0] & Has.SUM:
+    rows["has"][empty] &= np.uint8(~RowFlags.EXTREMES & 0xFF)
+    rows["has"] &= np.uint8(~RowFlags.SUM & 0xFF)
+    if unit["has"][0] & RowFlags.SUM:
         value = _numbers(unit["sum"], decoding.form)[0]
         with np.errstate(over="ignore"):
             total = value * cells.astype(value.dtype)
         fits = np.isfinite(total) & (np.abs(float(value)) * cells < 2.0**62)
         rows["sum"] = total.view(np.uint64)
-        rows["has"][fits] |= np.uint8(Has.SUM)
+        rows["has"][fits] |= np.uint8(RowFlags.SUM)
     return rows
 
 
-def _numbers(bits: npt.NDArray[np.uint64], form: Form) -> Numbers:
+def _numbers(bits: npt.NDArray[np.uint64], form: NumberType) -> Numbers:
     return np.ascontiguousarray(bits).view(TYPES.get(form, "<u8"))
 
 
-def _columns(known: Flags, rows: Rows, form: Form) -> Summaries:
+def _columns(known: Flags, rows: Rows, form: NumberType) -> Summaries:
     return Summaries(
         known=known,
         count=rows["count"].astype(np.int64),
@@ -141,7 +141,7 @@ def _columns(known: Flags, rows: Rows, form: Form) -> Summaries:
         nan=rows["nan"].astype(np.int64),
         min=_numbers(rows["min"], form),
         max=_numbers(rows["max"], form),
-        has_extremes=known & (rows["has"] & Has.EXTREMES != 0),
+        has_extremes=known & (rows["has"] & RowFlags.EXTREMES != 0),
         sum=_numbers(rows["sum"], form),
-        has_sum=known & (rows["has"] & Has.SUM != 0),
+        has_sum=known & (rows["has"] & RowFlags.SUM != 0),
     )

@@ -7,42 +7,42 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cf.decoding import Decoded
-from frazil.statistics.records import Form, Has, Rows, blank_rows, form_of
+from frazil.cf.decoding import DecodedValues
+from frazil.statistics.records import NumberType, RowFlags, Rows, blank_rows, form_of
 
 _LOW: Final = np.uint64(0xFFFF_FFFF)
-LIMITS: Final = {Form.INTEGER: (-(2**63), 2**63), Form.UNSIGNED: (0, 2**64)}
+LIMITS: Final = {NumberType.INTEGER: (-(2**63), 2**63), NumberType.UNSIGNED: (0, 2**64)}
 
 
-def measure(decoded: Decoded, rows: Rows, row: int) -> None:
+def measure(decoded: DecodedValues, rows: Rows, row: int) -> None:
     """Enter what there is to know of some values into a row."""
     values, form = decoded.values, form_of(decoded.values.dtype)
     present = values.ravel() if decoded.missing is None else values[~decoded.missing]
     rows["count"][row], rows["missing"][row] = present.size, values.size - present.size
     rows["form"][row] = form
-    if form is Form.NONE:
+    if form is NumberType.NONE:
         return
     if values.dtype.kind in "Mm":
         present = present.view(np.int64)
-    if form is Form.FLOAT:
+    if form is NumberType.FLOAT:
         is_nan = np.isnan(present)
         count = int(is_nan.sum())
         rows["nan"][row] = count
         present = present[~is_nan] if count else present
     if present.size:
-        wide = {Form.FLOAT: "f8", Form.INTEGER: "i8", Form.UNSIGNED: "u8"}[form]
+        wide = {NumberType.FLOAT: "f8", NumberType.INTEGER: "i8", NumberType.UNSIGNED: "u8"}[form]
         for name, value in (("min", present.min()), ("max", present.max())):
             rows[name][row] = np.array(value, wide).view(np.uint64)
-        rows["has"][row] |= Has.EXTREMES
+        rows["has"][row] |= RowFlags.EXTREMES
     total = None if values.dtype.kind == "M" else _sum(present, form)
     if total is not None:
         rows["sum"][row] = total
-        rows["has"][row] |= Has.SUM
+        rows["has"][row] |= RowFlags.SUM
 
 
-def _sum(values: npt.NDArray[Any], form: Form) -> np.uint64 | None:
+def _sum(values: npt.NDArray[Any], form: NumberType) -> np.uint64 | None:
     """The bits of a sum; None where it does not fit, or where its order would matter."""
-    if form is Form.FLOAT:
+    if form is NumberType.FLOAT:
         with np.errstate(over="ignore", invalid="ignore"):
             added = np.float64(values.sum(dtype=np.float64))
         return added.view(np.uint64) if np.isfinite(added) else None
@@ -58,7 +58,7 @@ def _sum(values: npt.NDArray[Any], form: Form) -> np.uint64 | None:
     return np.uint64(exact & (2**64 - 1))
 
 
-def measured(decoded: Decoded) -> Rows:
+def measured_row(decoded: DecodedValues) -> Rows:
     """A row of some values, without a key."""
     rows = blank_rows(1)
     measure(decoded, rows, 0)

@@ -14,8 +14,8 @@ import numpy as np
 
 from frazil.errors import StorageError
 from frazil.ids import SnapshotId
-from frazil.statistics.files import Forgotten, forget, store
-from frazil.statistics.records import Flags, Rows, found_in, keys_of
+from frazil.statistics.files import DroppedRows, drop_rows, store
+from frazil.statistics.records import Flags, Rows, found_in, row_keys
 from frazil.transaction.context import Context
 
 log = logging.getLogger(__name__)
@@ -47,13 +47,13 @@ def keep(context: Context, held: Mapping[bytes, Sequence[Rows]]) -> int:
 
 def retract_if_gone(
     context: Context, held: Mapping[bytes, Sequence[Rows]], snapshot_id: SnapshotId
-) -> Forgotten:
+) -> DroppedRows:
     """Take rows back when their snapshot has left history, whoever has merged their files since."""
     if not any(map(len, held.values())) or context.refs.is_there(snapshot_id):
-        return Forgotten()
-    told = np.unique(np.concatenate([keys_of(each) for parts in held.values() for each in parts]))
+        return DroppedRows()
+    told = np.unique(np.concatenate([row_keys(each) for parts in held.values() for each in parts]))
 
     def stays(rows: Rows) -> Flags:
-        return found_in(told, keys_of(rows)) < 0
+        return found_in(told, row_keys(rows)) < 0
 
-    return forget(context.place, stays)
+    return drop_rows(context.place, stays)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from frazil.bulk.chain import Chain, Sharding
 from frazil.bulk.codecs import Transpose
-from frazil.bulk.fetch import References
+from frazil.bulk.fetch import ChunkReferences
 from frazil.errors import FormatError, InvalidInputError
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
@@ -113,7 +113,7 @@ class Measured:
         places = {each.tobytes(): row for row, each in enumerate(self._coords) if self._seen[row]}
         at = np.array([places.get(each.tobytes(), -1) for each in table.coords], np.int64)
         keyed, can_be_known = identified(
-            References.of(table), self._decoding.layout.grid, self._recorder.expand
+            ChunkReferences.of(table), self._decoding.layout.grid, self._recorder.expand
         )
         chosen = can_be_known & (at >= 0)
         if not chosen.any():

@@ -19,8 +19,8 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, References
-from frazil.bulk.grid import Grid, Layout, array_layout
+from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences
+from frazil.bulk.grid import ArrayLayout, Grid, array_layout
 from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
@@ -64,7 +64,7 @@ KEY_WIDTH: Final = 40
 _PERSON: Final = b"frazil-stats-1"
 
 
-class Form(IntEnum):
+class NumberType(IntEnum):
     """The type of the numbers in a row."""
 
     NONE = 0
@@ -73,24 +73,24 @@ class Form(IntEnum):
     UNSIGNED = 3
 
 
-class Has(IntFlag):
+class RowFlags(IntFlag):
     """Which numbers a row has."""
 
     EXTREMES = 1
     SUM = 2
 
 
-TYPES: Final = {Form.FLOAT: "<f8", Form.INTEGER: "<i8", Form.UNSIGNED: "<u8"}
+TYPES: Final = {NumberType.FLOAT: "<f8", NumberType.INTEGER: "<i8", NumberType.UNSIGNED: "<u8"}
 _FORMS: Final = {
-    **dict.fromkeys("f", Form.FLOAT),
-    **dict.fromkeys("iMm", Form.INTEGER),
-    **dict.fromkeys("ub", Form.UNSIGNED),
+    **dict.fromkeys("f", NumberType.FLOAT),
+    **dict.fromkeys("iMm", NumberType.INTEGER),
+    **dict.fromkeys("ub", NumberType.UNSIGNED),
 }
 
 
-def form_of(dtype: np.dtype[Any]) -> Form:
+def form_of(dtype: np.dtype[Any]) -> NumberType:
     """How the extremes of decoded values are kept."""
-    return _FORMS.get(dtype.kind, Form.NONE)
+    return _FORMS.get(dtype.kind, NumberType.NONE)
 
 
 def crc32c(data: Bytes) -> int:
@@ -98,9 +98,9 @@ def crc32c(data: Bytes) -> int:
     return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
 
 
-def _digest(told: object, size: int) -> bytes:
+def _digest(value: object, size: int) -> bytes:
     return blake2b(
-        json.dumps(told, sort_keys=True).encode(), digest_size=size, person=_PERSON
+        json.dumps(value, sort_keys=True).encode(), digest_size=size, person=_PERSON
     ).digest()
 
 
@@ -111,13 +111,13 @@ def _digest(told: object, size: int) -> bytes:
 class Decoding:
     """How the bytes of an array's chunks become values."""
 
-    layout: Layout
+    layout: ArrayLayout
     decoder: Decoder
     id: bytes
     """equal for arrays whose bytes mean the same"""
 
     @property
-    def form(self) -> Form:
+    def form(self) -> NumberType:
         """How extremes are kept."""
         return form_of(self.decoder.result)
 
@@ -140,8 +140,8 @@ def decoding_of(node: ArrayNode, decoder: Decoder | None = None) -> Decoding | N
     document = array_document(node)
     stored = [document.get(name) for name in ("data_type", "fill_value", "codecs")]
     # All that a decoder does is in its fields; their texts are exact.
-    told = repr(replace(decoder, name=""))
-    return Decoding(layout, decoder, _digest([stored, told], 16))
+    settings = repr(replace(decoder, name=""))
+    return Decoding(layout, decoder, _digest([stored, settings], 16))
 
 
 # --- identities ---
@@ -152,7 +152,9 @@ def blank_rows(count: int) -> Rows:
     return np.zeros(count, ROW)
 
 
-def identified(refs: References, grid: Grid, expand: Callable[[str], str]) -> tuple[Rows, Flags]:
+def identified(
+    refs: ChunkReferences, grid: Grid, expand: Callable[[str], str]
+) -> tuple[Rows, Flags]:
     """Rows with nothing but their keys, and which chunks can have statistics at all.
 
     A virtual chunk without a checksum cannot: its source may change and nobody would notice.
@@ -163,7 +165,7 @@ def identified(refs: References, grid: Grid, expand: Callable[[str], str]) -> tu
     return rows, known
 
 
-def located(refs: References, expand: Callable[[str], str]) -> tuple[Rows, Flags]:
+def located(refs: ChunkReferences, expand: Callable[[str], str]) -> tuple[Rows, Flags]:
     """The same without which cells of the array they are about."""
     rows = blank_rows(len(refs))
     rows["kind"], rows["offset"], rows["length"] = refs.kind, refs.offset, refs.length
@@ -175,8 +177,8 @@ def located(refs: References, expand: Callable[[str], str]) -> tuple[Rows, Flags
         if len(virtual):
             at = refs.row[virtual]
             columns = (table.location[at], table.etag[at], table.last_modified[at])
-            told = np.stack([each.astype(np.int64) for each in columns], axis=1)
-            first, which = np.unique(told, axis=0, return_index=True, return_inverse=True)[1:]
+            stacked = np.stack([each.astype(np.int64) for each in columns], axis=1)
+            first, which = np.unique(stacked, axis=0, return_index=True, return_inverse=True)[1:]
             refs_of = [table.ref(int(at[row])) for row in first]
             owners = [_source(ref, expand) for ref in refs_of]
             found = np.frombuffer(b"".join(each or bytes(16) for each in owners), np.uint8)
@@ -212,15 +214,15 @@ def shapes(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, I64]:
 
 
 def _cells(grid: Grid, coords: npt.NDArray[np.integer]) -> U8:
-    told = np.concatenate(shapes(grid, coords), axis=1)
-    if not told.size:  # there is one chunk of no axes
-        return np.broadcast_to(np.frombuffer(_digest([], 8), np.uint8), (len(told), 8))
-    distinct, which = np.unique(told, axis=0, return_inverse=True)
+    numbers = np.concatenate(shapes(grid, coords), axis=1)
+    if not numbers.size:  # there is one chunk of no axes
+        return np.broadcast_to(np.frombuffer(_digest([], 8), np.uint8), (len(numbers), 8))
+    distinct, which = np.unique(numbers, axis=0, return_inverse=True)
     digests = b"".join(_digest(each, 8) for each in distinct.tolist())
     return np.frombuffer(digests, np.uint8).reshape(-1, 8)[which.ravel()]
 
 
-def keys_of(rows: Rows, width: int = KEY_WIDTH) -> Keys:
+def row_keys(rows: Rows, width: int = KEY_WIDTH) -> Keys:
     """What tells rows apart, as texts of one width that numpy can sort."""
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
     return np.ascontiguousarray(plain[:, :width]).view(f"S{width}").ravel()

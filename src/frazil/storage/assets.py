@@ -102,7 +102,11 @@ class Lru(Generic[K, V]):
             self._total = 0
 
     def renew(self) -> None:
-        """Start with what is there after a fork, which may have met somebody's change."""
+        """Make the cache usable in a forked process.
+
+        Another thread may have been changing it at the moment of the fork: the lock is made anew
+        and the sum is taken again.
+        """
         self._lock = threading.Lock()
         self._total = sum(max(1, self._weight(value)) for value in self._items.values())
 

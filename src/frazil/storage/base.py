@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import Attribution, StorageSettings
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -108,10 +108,12 @@ class Attributes:
     is_chunk: bool = False
     """chunks may go to another storage class than metadata"""
     is_unnamed: bool = False
-    """nothing refers to the object before it is durable, so nobody can meet it half-written"""
+    """nothing refers to the object before it is durable, so no reader sees it half-written"""
 
 
 PLAIN: Final = Attributes()
+DEFAULT_LIMIT: Final = 256
+"""Requests in flight at once to stores that are not on this machine."""
 CLOCK: Final = "frazil/clock/"
 """Where objects are written for a moment to learn the time of a store."""
 
@@ -146,8 +148,8 @@ class Storage(ABC, HasRepr):
     ) -> Written | LostRace:
         """Write only if the object still has version `expected`; None: it must not exist.
 
-        An uncertain outcome (lost reply) is resolved by reading back, so that `LostRace`
-        always means that somebody else's bytes are there.
+        An uncertain outcome (lost reply) is resolved by reading back, so that `LostRace` always
+        means that the bytes of another writer are there.
         """
 
     @abstractmethod
@@ -165,6 +167,11 @@ class Storage(ABC, HasRepr):
     @abstractmethod
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; missing ones are fine."""
+
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """Options by which the caller has said how to reach a store on a network."""
+        return {}
 
     @property
     @abstractmethod
@@ -222,7 +229,7 @@ class Storage(ABC, HasRepr):
 
     def shown_fields(self) -> Iterable[Field]:
         """What kind of storage this is, and where."""
-        yield Field("url", Literal(self.url))
+        yield Field("url", Verbatim(self.url))
 
     def __repr__(self) -> str:
         return f"{self}\n"
@@ -326,11 +333,12 @@ class Storage(ABC, HasRepr):
             raise absent(key)
         return seen.created_at
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Wait until nobody else is in such a block, where the storage can tell.
+    def advisory_lock(self) -> AbstractContextManager[None]:
+        """A lock for writers that have lost a race; does nothing where the storage has none.
 
-        Writers that have lost a race enter it, for the race of all of them has one winner and
-        the others work in vain. Nothing relies on it: who waits long is let in.
+        Of many writers that race only one wins, and the work of all others is wasted. With this
+        lock they go one after the other. Correctness does not depend on it: a writer that has
+        waited long goes on without it.
         """
         return nullcontext()
 
@@ -422,7 +430,7 @@ _in_pool = threading.local()
 
 
 @cache
-def pool() -> ThreadPoolExecutor:
+def thread_pool() -> ThreadPoolExecutor:
     """The one thread pool; made on first use, and anew in a forked process."""
 
     def mark() -> None:
@@ -431,7 +439,7 @@ def pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="frazil", initializer=mark)
 
 
-os.register_at_fork(after_in_child=pool.cache_clear)
+os.register_at_fork(after_in_child=thread_pool.cache_clear)
 
 
 def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -441,7 +449,20 @@ def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """
     if len(items) < 2 or getattr(_in_pool, "yes", False):
         return [work(item) for item in items]
-    return list(pool().map(work, items))
+    return list(thread_pool().map(work, items))
+
+
+@contextmanager
+def inline() -> Iterator[None]:
+    """Let this thread do in line what it would hand to the pool.
+
+    For who holds a lock: threads of the pool may wait for that.
+    """
+    before, _in_pool.yes = getattr(_in_pool, "yes", False), True
+    try:
+        yield
+    finally:
+        _in_pool.yes = before
 
 
 def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
@@ -455,7 +476,7 @@ def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R
     begun: deque[Future[R]] = deque()
     try:
         for item in items:
-            begun.append(pool().submit(work, item))
+            begun.append(thread_pool().submit(work, item))
             if len(begun) >= width:
                 yield begun.popleft().result()
         while begun:
@@ -501,7 +522,7 @@ def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[
     try:
         while True:
             while busy < width and results.qsize() < width and not stopped.is_set():
-                pool().submit(run)
+                thread_pool().submit(run)
                 busy += 1
             if not busy:
                 return
@@ -518,10 +539,10 @@ def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[
             busy -= not isinstance(results.get(), tuple)
 
 
-def begin(work: Callable[[], R]) -> Future[R]:
+def start_in_pool(work: Callable[[], R]) -> Future[R]:
     """Start work in the pool; inside a pool thread it is done at once, as in `fan_out`."""
     if not getattr(_in_pool, "yes", False):
-        return pool().submit(work)
+        return thread_pool().submit(work)
     done: Future[R] = Future()
     done.set_result(work())
     return done

@@ -15,13 +15,21 @@ import obstore
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
-from frazil.storage.faults import FOREIGN, fault, status_of, told
-from frazil.storage.places import Client, Place, Provider, Role, S3Place, check_process, user_agent
+from frazil.storage.base import DEFAULT_LIMIT
+from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
+from frazil.storage.places import (
+    Client,
+    CloudPlace,
+    Provider,
+    Role,
+    S3Place,
+    check_process,
+    user_agent,
+)
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-DEFAULT_LIMIT: Final = 256
 _ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
 
 
@@ -30,7 +38,7 @@ class Clients:
 
     def __init__(
         self,
-        place: Place,
+        place: CloudPlace,
         settings: StorageSettings,
         *,
         legacy_rooted_keys: bool | None = None,
@@ -66,7 +74,7 @@ class Clients:
     def changed(
         self,
         *,
-        place: Place | None = None,
+        place: CloudPlace | None = None,
         settings: StorageSettings | None = None,
         attribution: Attribution | None = None,
         limit: int | None = None,
@@ -80,7 +88,14 @@ class Clients:
             limit=limit or self.limit,
         )
         other._provider, other._layout = self._provider, self._layout
+        if other._made_of() == self._made_of():
+            # Opening a client takes ten milliseconds, and its first request a connection.
+            other._open, other._lock = self._open, self._lock
         return other
+
+    def _made_of(self) -> tuple[object, ...]:
+        """All that clients differ by."""
+        return self.place, self.settings, self.attribution
 
     # --- clients ---
 
@@ -113,7 +128,7 @@ class Clients:
         return self.client_of(place, role, rooted=rooted)
 
     def client_of(
-        self, place: Place, role: Role = Role.READ, *, rooted: bool = False
+        self, place: CloudPlace, role: Role = Role.READ, *, rooted: bool = False
     ) -> ObjectStore:
         """A new client for a place that is like this one."""
         headers = place.read_headers if role is Role.READ else place.write_headers
@@ -125,7 +140,7 @@ class Clients:
                 allow_http=place.allows_http,
                 stall_timeout_s=client.stall_timeout_s if stall is None else stall,
             )
-        with told("connect to", "", place.url):
+        with translate_errors("connect to", "", place.url):
             self._provider = self._provider or place.provider()
             return place.open(client, self._provider, rooted=rooted)
 
@@ -182,7 +197,7 @@ class Clients:
         return meta["e_tag"] or ""
 
 
-def _check_prefix(place: Place, legacy_rooted_keys: bool | None) -> None:
+def _check_prefix(place: CloudPlace, legacy_rooted_keys: bool | None) -> None:
     if legacy_rooted_keys and place.prefix:
         raise StorageError(
             "legacy_rooted_keys is only valid with an empty prefix",

@@ -1,8 +1,8 @@
 """Conditional writes to an object store whose outcome is known, or told to be in doubt.
 
-A reply that is lost on its way looks like a lost race to whoever tries again, so every write
-carries a random id, is attempted singly, and is read back when its outcome is in doubt. If
-somebody else has written since, reading back does not tell, and the lost race says so.
+After a lost reply, a second attempt looks like a lost race. So every write carries a random id, is
+attempted once, and is read back when its outcome is unknown. If somebody else has written since,
+reading back does not tell, and the lost race says so.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from frazil.storage.faults import (
     fault,
     is_uncertain,
     is_unsupported,
-    told,
+    translate_errors,
 )
 from frazil.storage.places import Role, backoff_s, max_tries
-from frazil.storage.requests import ask_head, begin, is_same, tag_for, version_of
+from frazil.storage.requests import ask_head, begin_get, is_same, tag_for, version_of
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion
@@ -145,8 +145,8 @@ class ConditionalPut:
         if stored is None and self.is_in_doubt:
             # The store keeps no ids. Only an attempt whose reply was lost can have left our
             # bytes there; after a plain refusal equal bytes are somebody else's.
-            with self.clients.gate, told("read", self.key, self.clients.place.url):
-                there = begin(self.clients, self.key, {})
+            with self.clients.gate, translate_errors("read", self.key, self.clients.place.url):
+                there = begin_get(self.clients, self.key, {})
                 if there is not None and bytes(there.bytes()) == self.data:
                     return Written(version_of(there.meta))
         return None

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.model.display import Field, HasRepr, Literal
+from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.naming import dotted
 
 C = TypeVar("C")
 
-MASK: Final = Literal("****")
+MASK: Final = Verbatim("****")
 
 
 class _Family(type):
@@ -30,7 +30,7 @@ class _Family(type):
 
 
 def _moment(value: datetime | None) -> object:
-    return None if value is None else Literal(value.isoformat())
+    return None if value is None else Verbatim(value.isoformat())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,7 +112,7 @@ class S3StaticCredentials(_Bare):
     def shown_fields(self) -> Iterable[Field]:
         """The first letters of the key, everything else hidden."""
         return (
-            Field("access_key_id", Literal(f"{self.access_key_id[:4]}****")),
+            Field("access_key_id", Verbatim(f"{self.access_key_id[:4]}****")),
             Field("secret_access_key", MASK),
             Field("session_token", None if self.session_token is None else MASK),
             Field("expires_after", _moment(self.expires_after)),

@@ -1,11 +1,11 @@
 """Copies of immutable objects in a folder, shared by all processes of one user on a machine.
 
-Each entry is a file of its own, named by a hash of what it is a copy of and made under a
-temporary name first, so nobody meets half of one. It begins with a checksum of its name and
-bytes: what does not fit, whatever the reason, is deleted and counts as absent. The time of a
-file is that of its last use. A folder that has grown too large loses the entries used longest
-ago; one process at a time sees to that, while others go on. Nothing here is worth waiting for
-the disk, and no trouble with the folder keeps anybody from reading the original.
+Each entry is one file, named by a hash of what it is a copy of. It is written under a temporary
+name first, so no reader sees half of it. It begins with a checksum of its name and bytes: what does
+not fit, whatever the reason, is deleted and counts as absent. The time of a file is that of its
+last use. A folder that has grown too large loses the entries used longest ago; one process at a
+time sees to that, while others go on. Nothing here is worth waiting for the disk, and no trouble
+with the folder keeps anybody from reading the original.
 """
 # System calls are the hot path of small chunks, and Path objects double its cost:
 # ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH120
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.storage.base import Bytes, pool
+from frazil.storage.base import Bytes, thread_pool
 from frazil.storage.posix import read_range, write_all
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class DiskCache:
         # By chance instead of by count: so it happens as often however many processes write,
         # and however short they live.
         if random.random() * self.limit_bytes < size * SLACK:
-            pool().submit(self.trim)
+            thread_pool().submit(self.trim)
 
     def trim(self) -> int:
         """Delete the entries used longest ago if there are too many; tell what is left, in bytes.

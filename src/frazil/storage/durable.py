@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from functools import cache
 from typing import Any, Final
 
-from frazil.storage.base import pool
+from frazil.storage.base import thread_pool
 
 # Directories cannot be synced on some network and FUSE mounts, which order names themselves.
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
@@ -108,7 +108,7 @@ class EarlySync:
         if not self._free.acquire(blocking=False):
             return
         try:
-            self._begun[path] = pool().submit(self._work, path)
+            self._begun[path] = thread_pool().submit(self._work, path)
         except RuntimeError:  # the interpreter is about to end
             self._free.release()
         if len(self._begun) > MOST:

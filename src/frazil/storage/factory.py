@@ -38,6 +38,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, S3Place
 from frazil.storage.web import RedirectStorage, WebStorage
+from frazil.urls import bad_url
 
 Headers: TypeAlias = dict[str, str] | None
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -353,15 +354,6 @@ def overlaid(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, st
     """Both sets of headers; names are the same in any case, and those above win."""
     taken = {name.lower() for name in above}
     return {k: v for k, v in below.items() if k.lower() not in taken} | dict(above)
-
-
-def bad_url(url: str, expected: str) -> StorageError:
-    """The error for a URL that no storage can be made of."""
-    return StorageError(
-        f"error parsing URL: expected {expected}",
-        kind=ErrorKind.CANNOT_PARSE_URL,
-        url=bare_url(url),
-    )
 
 
 def _misconfigured(message: str) -> StorageError:

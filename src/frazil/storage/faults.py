@@ -239,7 +239,7 @@ def _explain(error: BaseException, code: str | None, status: int | None) -> tupl
 
 
 @contextmanager
-def told(action: str, key: str, where: str) -> Iterator[None]:
+def translate_errors(action: str, key: str, where: str) -> Iterator[None]:
     """Turn whatever a call into obstore raises into our error."""
     try:
         yield

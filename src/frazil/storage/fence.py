@@ -2,9 +2,9 @@
 
 At another host it leaves `Authorization` and cookies out of its request. Headers of the caller,
 session tokens, encryption keys, and the address that it comes from with all of its query (as
-`Referer`) it sends along. So all other hosts are put behind a proxy that cannot exist, since nobody
-can listen at port 0: a redirect elsewhere ends before a byte is sent. Hosts are compared without
-their ports. Where the caller has a proxy of his own there is no fence.
+`Referer`) it sends along. So all other hosts are put behind a proxy at port 0, where nothing can
+listen: a redirect elsewhere ends before a byte is sent. Hosts are compared without their ports. If
+    the caller uses a proxy, there is no such fence.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _has_proxy(hosts: Iterable[str], options: Mapping[str, str]) -> bool:
     return not all(request.proxy_bypass(host) for host in hosts)
 
 
-# --- who is asked: the store, and whoever gives obstore its credentials (`asks`) ---
+# --- hosts that are asked: the store, and services that give obstore its credentials (`asks`) ---
 
 
 def amazon_hosts(endpoint: str | None, asks: bool) -> Iterator[str]:

@@ -31,7 +31,7 @@ from frazil.errors import ErrorKind, StorageError
 
 LOCK_NAME: Final = ".frazil-lock#0"
 TURN_NAME: Final = ".frazil-turn#0"
-"""Of the lock that writers hold who have lost a race, so that they do not all run again."""
+"""The lock of writers that have lost a race, so that they try again one after the other."""
 _FIRST_PAUSE_S: Final = 0.0002
 _LONGEST_PAUSE_S: Final = 0.005
 _NO_LOCKS: Final = frozenset(
@@ -101,7 +101,7 @@ class RootLock:
 
     def _create(self, flags: int) -> int:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, 0o666)
-        # Who may write in the directory may lock it, whatever our umask.
+        # All who may write in the directory may lock it, whatever our umask is.
         allowed = stat.S_IMODE(os.stat(os.path.dirname(self._path)).st_mode) & 0o666
         with contextlib.suppress(OSError):
             os.fchmod(descriptor, allowed | 0o600)

@@ -13,8 +13,8 @@ root (`file_lock`), compares the content with the expected version and renames. 
 Deleting a few objects takes the lock too. Readers take none. Writers of the official package
 take none either: it compares and overwrites without, so let it not commit at the same time.
 
-Writers that lost a race go on one after the other (`turn`), by a lock of its own that nothing
-relies on: else all of them would work again for a race that one can win.
+Writers that lost a race go on one after the other (`advisory_lock`). Without it all of them would
+repeat their work for a race that only one can win. Nothing relies on that lock.
 
 **Durability** `"commit"`: conditional writes return when they would survive a power cut, and
 everything a commit refers to is synced by `make_durable` just before. `put` alone promises
@@ -43,8 +43,7 @@ from urllib.parse import quote
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
-from frazil.model.display import Field
-from frazil.model.display import Literal as Verbatim
+from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
     PLAIN,
     POOL_THREADS,
@@ -61,11 +60,11 @@ from frazil.storage.base import (
     Unchanged,
     Version,
     Written,
-    begin,
     check_key,
     check_prefix,
     check_range,
     fan_out,
+    start_in_pool,
 )
 from frazil.storage.durable import (
     EarlySync,
@@ -142,7 +141,7 @@ class LocalStorage(Storage):
         self._settings: Final = settings
         self._read_flags: Final = READ if follow_symlinks else READ | os.O_NOFOLLOW
         self._lock: Final = RootLock(self._root, timeout_s=LOCK_TIMEOUT_S)
-        self._turns: Final = RootLock(self._root, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME)
+        self._losers_lock: Final = RootLock(self._root, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME)
         self._early: Final = EarlySync(lambda path: _sync([path]))
         self._real_folders: set[str] = set()
         self._last: Fetched | None = None
@@ -432,12 +431,12 @@ class LocalStorage(Storage):
             else:
                 begun.append(early)
         if sum(map(len, by_folder.values())) >= SYNC_ALL_FROM and can_sync_file_system():
-            return partial(_wait, [*begun, begin(self._sync_all)])
+            return partial(_wait, [*begun, start_in_pool(self._sync_all)])
         fresh = by_folder.keys() - self._lasting_folders
         above = {folder for path in fresh for folder in self._folders_above(path)}
         # All at once: the journal takes what comes together in one go.
         shares = [*_shares(by_folder), *([folder] for folder in sorted(above))]
-        begun += [begin(partial(_sync, share)) for share in shares]
+        begun += [start_in_pool(partial(_sync, share)) for share in shares]
 
         def wait() -> None:
             _wait(begun)
@@ -451,11 +450,11 @@ class LocalStorage(Storage):
             return datetime.fromtimestamp(os.fstat(probe.fileno()).st_mtime, UTC)
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for other losers of a race, but not long."""
+    def advisory_lock(self) -> Iterator[None]:
+        """Wait for other writers that lost a race, but not long."""
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(StorageError, OSError):
-                stack.enter_context(self._turns.hold())
+                stack.enter_context(self._losers_lock.hold())
             yield
 
     def _sync_all(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.masking import shown_url
-from frazil.model.location import decoded
+from frazil.model.location import percent_decoded
 
 VCC: Final = "vcc://"
 
@@ -140,4 +140,4 @@ def key_of(url: str) -> str:
     What may be read of a repository's own locations is decided by `virtual.Containers` instead.
     """
     path = url.partition("://")[2].partition("/")[2]
-    return decoded(re.split(r"[?#]", path, maxsplit=1)[0])
+    return percent_decoded(re.split(r"[?#]", path, maxsplit=1)[0])

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
-from frazil.model.display import Field, Literal
+from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
     PLAIN,
     Attributes,
@@ -187,9 +187,9 @@ class MemoryStorage(Storage):
         return f"memory://{self._name or ''}"
 
     def shown_fields(self) -> Iterable[Field]:
-        yield Field("type", Literal("in-memory"))
+        yield Field("type", Verbatim("in-memory"))
         if self._name:
-            yield Field("name", Literal(self._name))
+            yield Field("name", Verbatim(self._name))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (os.getpid(), self._place.token, self._name, self._settings)

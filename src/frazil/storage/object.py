@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
@@ -17,8 +17,9 @@ from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, ReadOnlyError, StorageError
 from frazil.model.config import Attribution, StorageConcurrencySettings, StorageSettings
-from frazil.model.display import Field, Literal
+from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
+    DEFAULT_LIMIT,
     PLAIN,
     Attributes,
     Bytes,
@@ -36,16 +37,16 @@ from frazil.storage.base import (
     check_prefix,
     check_range,
 )
-from frazil.storage.clients import DEFAULT_LIMIT, Clients
+from frazil.storage.clients import Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
-from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, told
+from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, translate_errors
 from frazil.storage.odd_listing import list_odd
-from frazil.storage.places import HttpPlace, Place, S3Place
+from frazil.storage.places import CloudPlace, HttpPlace, S3Place
 from frazil.storage.requests import (
     BeyondError,
-    Span,
+    ByteSpan,
     ask_head,
-    begin,
+    begin_get,
     delete_one,
     exact,
     flat,
@@ -83,7 +84,7 @@ class ObjectStorage(Storage):
 
     def __init__(
         self,
-        place: Place,
+        place: CloudPlace,
         *,
         settings: StorageSettings | None = None,
         legacy_rooted_keys: bool | None = None,
@@ -99,7 +100,7 @@ class ObjectStorage(Storage):
         )
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CloudPlace:
         """Where this is, with its options."""
         return self._clients.place
 
@@ -107,10 +108,14 @@ class ObjectStorage(Storage):
     def url(self) -> str:
         return self.place.url
 
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        return self.place.connection
+
     def shown_fields(self) -> Iterable[Field]:
-        yield Field("type", Literal(self.place.kind))
+        yield Field("type", Verbatim(self.place.kind))
         for name, value in self.place.fields():
-            yield Field(name, Literal(value))
+            yield Field(name, Verbatim(value))
 
     # --- reading ---
 
@@ -125,7 +130,7 @@ class ObjectStorage(Storage):
     def _get(self, key: str, start: int | None, end: int | None) -> bytes | None:
         try:
             with self._clients.gate:
-                found = begin(self._clients, key, range_option(start, end))
+                found = begin_get(self._clients, key, range_option(start, end))
                 if found is None:
                     return None
                 first, last = found.range
@@ -141,7 +146,7 @@ class ObjectStorage(Storage):
     def _get_by_detour(self, key: str, start: int | None, end: int | None) -> bytes | None:
         client = self._clients.reader
 
-        async def one(span: Span) -> bytes | None:
+        async def one(span: ByteSpan) -> bytes | None:
             return (await self._get_spans(client, key, [span]))[0]
 
         return run_all(one, [(start, end)], 1)[0]
@@ -154,7 +159,7 @@ class ObjectStorage(Storage):
         tag = tag_for(self._clients, known)
         with self._clients.gate:
             try:
-                found = begin(self._clients, key, {"if_none_match": tag} if tag else {})
+                found = begin_get(self._clients, key, {"if_none_match": tag} if tag else {})
             except foreign.NotModifiedError:
                 return Unchanged()
             if found is None:
@@ -194,7 +199,7 @@ class ObjectStorage(Storage):
         run_all(one, list(by_key.items()), self._clients.limit)
         return found
 
-    async def _get_spans(self, client: ObjectStore, key: str, spans: Sequence[Span]) -> Found:
+    async def _get_spans(self, client: ObjectStore, key: str, spans: Sequence[ByteSpan]) -> Found:
         """Ranges of one object, in order."""
         full = self._clients.full(key)
         try:
@@ -343,7 +348,7 @@ class ObjectStorage(Storage):
         tag = tag_for(self._clients, expected)
         try:
             with self._clients.gate:
-                found = begin(self._clients, source, {"if_match": tag} if tag else {})
+                found = begin_get(self._clients, source, {"if_match": tag} if tag else {})
                 if found is None or not is_same(version_of(found.meta), expected):
                     return LostRace(source)
                 with self._told("read", source):
@@ -465,7 +470,7 @@ class ObjectStorage(Storage):
     def with_request_limit(self, max_concurrent_requests: int) -> Self:
         return self._with(self._clients.changed(limit=max_concurrent_requests))
 
-    def moved_to(self, place: Place) -> Self:
+    def moved_to(self, place: CloudPlace) -> Self:
         """The same storage with other options of its place."""
         return self._with(self._clients.changed(place=place))
 
@@ -551,7 +556,7 @@ class ObjectStorage(Storage):
         return whole(read, self._clients.settings)
 
     def _told(self, action: str, key: str) -> AbstractContextManager[None]:
-        return told(action, key, self.url)
+        return translate_errors(action, key, self.url)
 
     def _fault(self, error: BaseException, action: str, key: str) -> Exception:
         return fault(error, action, key, self.url)

@@ -44,8 +44,8 @@ def list_odd(clients: Clients, place: S3Place, prefix: str, limit: int = 1000) -
             raise _not_listed(place, None) from None
         for item in page.iterfind("{*}Contents"):
             key = unquote_plus(_text(item, "Key"))
-            told = datetime.fromisoformat(_text(item, "LastModified"))
-            yield Listed(key.removeprefix(root), int(_text(item, "Size")), told)
+            modified = datetime.fromisoformat(_text(item, "LastModified"))
+            yield Listed(key.removeprefix(root), int(_text(item, "Size")), modified)
         token = page.findtext("{*}NextContinuationToken")
         if not token:
             return

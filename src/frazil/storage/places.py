@@ -142,8 +142,8 @@ def user_agent(attribution: Attribution | None = None) -> str:
     """The User-Agent of our requests, with the labels of an attribution."""
     labels = attribution or Attribution()
     products = " ".join(filter(None, (labels.client, "icechunk/2 frazil")))
-    told = (("workload", labels.workload), ("principal", labels.principal))
-    fields = "; ".join(f"{name}={value}" for name, value in told if value)
+    pairs = (("workload", labels.workload), ("principal", labels.principal))
+    fields = "; ".join(f"{name}={value}" for name, value in pairs if value)
     return f"{products} ({fields})" if fields else products
 
 
@@ -226,6 +226,11 @@ class S3Place:
         """Whether this is a service that is known to honour conditions on writes."""
         host = urlsplit(self.endpoint or "").hostname
         return host is None or host.endswith(_CONDITIONAL_HOSTS)
+
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return {"endpoint": self.options.endpoint_url}
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it: the options that are not at their defaults."""
@@ -351,6 +356,11 @@ class GcsPlace:
         """The location without secrets."""
         return f"gs://{self.bucket}/{self.prefix}"
 
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return self.config
+
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
         return _set(bucket=self.bucket, prefix=self.prefix)
@@ -421,6 +431,11 @@ class AzurePlace:
     def url(self) -> str:
         """The location without secrets."""
         return f"az://{self.container}/{self.prefix}"
+
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return self.config
 
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
@@ -498,6 +513,11 @@ class HttpPlace:
         """The location without secrets."""
         return bare_url(self.base_url)
 
+    @property
+    def connection(self) -> Mapping[str, str | None]:
+        """What the caller has said about the address."""
+        return {}
+
     def fields(self) -> Sequence[tuple[str, object]]:
         """What is shown of it."""
         return [("url", self.url)]
@@ -516,7 +536,7 @@ class HttpPlace:
         )
 
 
-Place: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
+CloudPlace: TypeAlias = S3Place | GcsPlace | AzurePlace | HttpPlace
 """A location in some kind of object store."""
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import obstore
 from obstore import exceptions as foreign
@@ -38,18 +38,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-GAP: Final = 64 << 10
-"""Ranges of one object that lie no further apart are read together,"""
-MOST: Final = 16 << 20
-"""up to this size."""
-Span: TypeAlias = tuple[int | None, int | None]
+ByteSpan: TypeAlias = tuple[int | None, int | None]
 
 
 class BeyondError(Exception):
     """The server says that the range is not in the object."""
 
 
-def begin(clients: Clients, key: str, options: dict[str, object]) -> GetResult | None:
+def begin_get(clients: Clients, key: str, options: dict[str, object]) -> GetResult | None:
     """Begin to read an object; None when it does not exist.
 
     What the store says about conditions and abilities is raised as obstore says it.
@@ -70,7 +66,7 @@ def begin(clients: Clients, key: str, options: dict[str, object]) -> GetResult |
 def ask_head(clients: Clients, key: str) -> GetResult | None:
     """Size, time, version and attributes of an object; None when it does not exist."""
     with clients.gate:
-        return begin(clients, key, {"head": True})
+        return begin_get(clients, key, {"head": True})
 
 
 def tag_for(clients: Clients, version: Version | None) -> str | None:
@@ -127,39 +123,13 @@ def range_option(start: int | None, end: int | None) -> dict[str, object]:
     return {"range": {"offset": start}}
 
 
-def exact(spans: Sequence[Span]) -> tuple[list[int], list[int]] | None:
+def exact(spans: Sequence[ByteSpan]) -> tuple[list[int], list[int]] | None:
     """Starts and ends, when all spans have both and none is empty."""
     starts = [start for start, end in spans if start is not None and end is not None]
     ends = [end for start, end in spans if start is not None and end is not None]
     if len(starts) < len(spans) or any(a >= b for a, b in zip(starts, ends, strict=True)):
         return None
     return starts, ends
-
-
-def near_ranges(
-    ranges: Sequence[tuple[Any, int | None, int | None]],
-) -> Sequence[Sequence[int]]:
-    """Numbers of ranges of objects, those together that one request can answer.
-
-    The first of each group has the smallest start. Ranges that are not told in full stand alone.
-    """
-    groups: list[list[int]] = []
-    at: tuple[Any, int, int] | None = None
-    for number in sorted(range(len(ranges)), key=lambda n: (ranges[n][0], ranges[n][1] or 0)):
-        key, start, end = ranges[number]
-        if start is None or end is None or start < 0:
-            groups.append([number])
-            at = None
-            continue
-        if at is not None and at[0] == key and start <= at[2] + GAP:
-            first, last = at[1], max(at[2], end)
-            if last - first <= MOST:
-                groups[-1].append(number)
-                at = (key, first, last)
-                continue
-        groups.append([number])
-        at = (key, start, end)
-    return groups
 
 
 def flat(data: Bytes) -> bytes | memoryview:

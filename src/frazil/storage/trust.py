@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
-from frazil.model.location import Location
+from frazil.model.location import ParsedLocation
 from frazil.model.stores import S3_LIKE
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
@@ -26,8 +26,6 @@ from frazil.storage.credentials import (
     GcsCredentials,
     S3Credentials,
 )
-from frazil.storage.object import ObjectStorage
-from frazil.storage.places import AzurePlace, GcsPlace, S3Place
 
 _ENDPOINTS: Final = frozenset(
     {
@@ -42,7 +40,7 @@ _MANNERS: Final = re.compile(
     r"(?:(?:azure|google|aws)_)?(?:allow_http|(?:connect_|read_)?timeout|http1_only|http2_\w+"
     r"|pool_\w+|randomize_addresses|default_content_type|user_agent)"
 )
-"""Options that neither choose an address nor a secret, nor turn off a check."""
+"""Harmless options: they choose no address and no secret, and leave all checks on."""
 _ACCOUNTS: Final = frozenset({"account", "account_name", "azure_storage_account_name"})
 _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")
 _REGION: Final = re.compile(r"[A-Za-z0-9-]{1,40}")
@@ -105,13 +103,7 @@ def own_containers(config: RepositoryConfig | None) -> frozenset[str]:
 def endpoints_of(storage: Storage) -> frozenset[str]:
     """The addresses that the caller has named for a repository, and in the environment."""
     found = [os.environ.get(name) for name in _FROM_ENVIRONMENT]
-    match storage.place if isinstance(storage, ObjectStorage) else None:
-        case S3Place(options=options):
-            found.append(options.endpoint_url)
-        case GcsPlace(config=config) | AzurePlace(config=config):
-            found += [config.get(name) for name in _ENDPOINTS]
-        case _:
-            pass
+    found += [storage.connection.get(name) for name in _ENDPOINTS]
     return frozenset(_plain(url) for url in found if url)
 
 
@@ -132,7 +124,7 @@ def split_word(text: str) -> tuple[str, str]:
 
 def refusal(
     container: VirtualChunkContainer,
-    root: Location,
+    root: ParsedLocation,
     credential: AnyCredential | None,
     trust: Trust,
 ) -> str | None:

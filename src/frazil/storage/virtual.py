@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,23 +26,17 @@ from frazil.model.config import (
     StorageSettings,
     VirtualChunkContainer,
 )
-from frazil.model.location import Location, parse_location
+from frazil.model.location import ParsedLocation, parse_location
 from frazil.model.stores import S3_LIKE
-from frazil.model.strings import Strings
-from frazil.storage.base import fan_out
-from frazil.storage.clients import DEFAULT_LIMIT
+from frazil.model.strings import StringPool
+from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.credentials import AnyCredential, Credentials
 from frazil.storage.locations import VCC, is_settled, normalised
-from frazil.storage.requests import near_ranges
+from frazil.storage.ranges import WantedRange, near_ranges
 from frazil.storage.trust import NOTHING, Trust, refusal
-from frazil.storage.virtual_source import (
-    FileSource,
-    ObjectSource,
-    Source,
-    Wanted,
-    WebSource,
-    source_for,
-)
+
+if TYPE_CHECKING:
+    from frazil.storage.virtual_source import VirtualSource
 
 Authorized: TypeAlias = Mapping[str, AnyCredential | None]
 
@@ -98,7 +92,7 @@ class Containers:
 
     def _start(self) -> None:
         self._lock = threading.Lock()
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, VirtualSource] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_sources")}
@@ -152,8 +146,8 @@ class Containers:
         """A reference with its location in stored form.
 
         Raises:
-            InvalidInputError: the location is no URL, `validate` finds no container for it, or
-                no object can have these bytes.
+            InvalidInputError: the location is not a URL, `validate` finds no container for it, or
+                the byte range is impossible.
         """
         if length == 0:
             raise InvalidInputError(
@@ -173,9 +167,9 @@ class Containers:
 
     def check_many(
         self, locations: Sequence[str], *, validate: bool = True
-    ) -> tuple[Strings, npt.NDArray[np.bool_]]:
+    ) -> tuple[StringPool, npt.NDArray[np.bool_]]:
         """Locations in stored form, and which of them a container covers; "" is left alone."""
-        texts = Strings.of(locations)
+        texts = StringPool.of(locations)
         covered = np.ones(len(texts), np.bool_)
         present = texts.take(np.flatnonzero(texts.sizes)) if not texts.sizes.all() else texts
         if not len(present):
@@ -183,7 +177,7 @@ class Containers:
         common = present.common_prefix()
         # Files of one archive share a beginning that settles the form of all of them.
         if not is_settled(common):
-            texts = Strings.of([normalised(text) if text else text for text in texts])
+            texts = StringPool.of([normalised(text) if text else text for text in texts])
         if validate and not self._is_plain(common, locations):
             covered[:] = [not text or self._refusal(text) is None for text in texts]
         return texts, covered
@@ -197,7 +191,7 @@ class Containers:
         joined = "\n".join(locations)
         return joined.count("\n") == len(locations) - 1 and not _SUSPECT.search(joined)
 
-    def decide(self, location: str) -> tuple[VirtualChunkContainer, Location]:
+    def decide(self, location: str) -> tuple[VirtualChunkContainer, ParsedLocation]:
         """The container that covers a location, and the location taken apart.
 
         This is the only place that says what may be asked for. Where it is asked for is a matter
@@ -246,7 +240,7 @@ class Containers:
             )
         return container.url_prefix + rest
 
-    def expand_many(self, locations: Strings) -> list[str]:
+    def expand_many(self, locations: StringPool) -> list[str]:
         """Many locations as absolute URLs."""
         texts = locations.tolist()
         if VCC.encode() not in locations.data:
@@ -272,7 +266,7 @@ class Containers:
             ((ref.location, repr(ref.checksum)), ref.offset, ref.offset + ref.length)
             for ref in refs
         ]
-        by_source: dict[int, tuple[Source, list[tuple[Wanted, Sequence[int]]]]] = {}
+        by_source: dict[int, tuple[VirtualSource, list[tuple[WantedRange, Sequence[int]]]]] = {}
         for numbers in near_ranges(spans):
             first = refs[numbers[0]]
             source, wanted = self._resolve(first, 0, first.length)
@@ -280,21 +274,14 @@ class Containers:
                 wanted = replace(wanted, end=max(spans[number][2] for number in numbers))
             by_source.setdefault(id(source), (source, []))[1].append((wanted, numbers))
         for source, jobs in by_source.values():
-            read = self._read_all(source, [wanted for wanted, _ in jobs])
+            read = source.read_many([wanted for wanted, _ in jobs], self._limit)
             for (wanted, numbers), data in zip(jobs, read, strict=True):
                 for number in numbers:
                     at = refs[number].offset - wanted.start
                     found[number] = data[at : at + refs[number].length]
         return found
 
-    def _read_all(self, source: Source, wanted: Sequence[Wanted]) -> list[bytes]:
-        match source:
-            case FileSource() | WebSource():
-                return fan_out(source.read, wanted)
-            case ObjectSource():
-                return source.read_many(wanted, self._limit)
-
-    def _resolve(self, ref: VirtualRef, start: int, end: int) -> tuple[Source, Wanted]:
+    def _resolve(self, ref: VirtualRef, start: int, end: int) -> tuple[VirtualSource, WantedRange]:
         if not 0 <= start <= end <= ref.length:
             raise InvalidInputError(
                 "range outside the chunk",
@@ -313,9 +300,11 @@ class Containers:
             ) from None
         source = self._source(container)
         url = self.expand(ref.location)
-        return source, Wanted(url, found.key, ref.offset + start, ref.offset + end, ref.checksum)
+        return source, WantedRange(
+            url, found.key, ref.offset + start, ref.offset + end, ref.checksum
+        )
 
-    def _source(self, container: VirtualChunkContainer) -> Source:
+    def _source(self, container: VirtualChunkContainer) -> VirtualSource:
         """The client for a container, kept."""
         prefix = container.url_prefix
         if prefix not in self._authorized or (
@@ -333,7 +322,9 @@ class Containers:
                 self._sources[prefix] = self._open(container)
             return self._sources[prefix]
 
-    def _open(self, container: VirtualChunkContainer) -> Source:
+    def _open(self, container: VirtualChunkContainer) -> VirtualSource:
+        from frazil.storage.virtual_source import source_for  # clients, for those who need one
+
         prefix = container.url_prefix
         root, credential = parse_location(prefix), self._authorized[prefix]
         if why := refusal(container, root, credential, self._trust):

@@ -6,7 +6,7 @@ import copy
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import formatdate
 from functools import lru_cache
@@ -17,14 +17,15 @@ import obstore
 from obstore import exceptions as foreign
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.masking import MaskedRecord, shown_url
+from frazil.masking import shown_url
 from frazil.model.config import (
     ObjectStoreConfig,
     StorageConcurrencySettings,
     StorageSettings,
     VirtualChunkContainer,
 )
-from frazil.model.location import Location
+from frazil.model.location import ParsedLocation
+from frazil.storage.base import fan_out
 from frazil.storage.clients import Clients
 from frazil.storage.credentials import (
     AnyCredential,
@@ -34,8 +35,9 @@ from frazil.storage.credentials import (
     s3_from_env_credentials,
 )
 from frazil.storage.faults import FOREIGN, check_headers, cleaned, fault, status_of
-from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, Place, S3Place, user_agent
+from frazil.storage.places import AzurePlace, CloudPlace, GcsPlace, HttpPlace, S3Place, user_agent
 from frazil.storage.posix import etag as file_etag
+from frazil.storage.ranges import WantedRange
 from frazil.storage.requests import bare, run_all
 from frazil.storage.trust import TIGRIS
 from frazil.storage.web_client import WebClient, body_of, ranged
@@ -44,69 +46,13 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Wanted(MaskedRecord):
-    """A range of an object, and what the object must still be."""
-
-    url: str
-    """as it is told"""
-    key: str
-    """as it is asked for"""
-    start: int
-    end: int
-    checksum: str | int | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes in the range."""
-        return self.end - self.start
-
-    def check_size(self, data: bytes) -> bytes:
-        """Refuse a short answer."""
-        if len(data) == self.size:
-            return data
-        raise self.too_short(len(data))
-
-    def check_end(self, size: int) -> None:
-        """Refuse a range that ends behind the end of an object."""
-        if self.end > size:
-            raise self.too_short(max(0, size - self.start))
-
-    def too_short(self, available: int | None = None) -> StorageError:
-        """The error for an object that ends before the range does."""
-        facts = {} if available is None else {"available": available}
-        return StorageError(
-            "the object that holds the virtual chunk is too short",
-            kind=ErrorKind.INVALID_OBJECT_SIZE,
-            location=shown_url(self.url),
-            expected=self.size,
-            **facts,
-        )
-
-    def modified(self) -> StorageError:
-        """The error for an object that is no longer what the reference says."""
-        return StorageError(
-            "the object that holds the virtual chunk has changed",
-            kind=ErrorKind.VIRTUAL_CHUNK_MODIFIED,
-            location=shown_url(self.url),
-        )
-
-    def failed(self, why: str) -> StorageError:
-        """The error for an object that cannot be read."""
-        return StorageError(
-            f"error fetching virtual reference: {why}",
-            kind=ErrorKind.VIRTUAL_CHUNK_FETCH,
-            location=shown_url(self.url),
-        )
-
-
 class FileSource:
     """Local files below one directory; links must not lead out of it."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root)
 
-    def read(self, wanted: Wanted) -> bytes:
+    def read(self, wanted: WantedRange) -> bytes:
         """Read a range of a file."""
         path = self._confined(wanted)
         try:
@@ -124,7 +70,11 @@ class FileSource:
         finally:
             os.close(descriptor)
 
-    def _confined(self, wanted: Wanted) -> str:
+    def read_many(self, wanted: Sequence[WantedRange], limit: int) -> list[bytes]:
+        """Read many ranges, in threads."""
+        return fan_out(self.read, wanted)
+
+    def _confined(self, wanted: WantedRange) -> str:
         path = os.path.realpath(f"/{wanted.key}")
         if path.startswith(self._root.rstrip("/") + "/"):
             return path
@@ -134,7 +84,7 @@ class FileSource:
             location=shown_url(wanted.url),
         )
 
-    def _check(self, wanted: Wanted, status: os.stat_result) -> None:
+    def _check(self, wanted: WantedRange, status: os.stat_result) -> None:
         match wanted.checksum:
             case int(seconds) if not _is_of_time(status, seconds):
                 raise wanted.modified()
@@ -155,7 +105,7 @@ def _is_of_time(status: os.stat_result, seconds: int) -> bool:
     return is_exact or max(status.st_mtime_ns, status.st_ctime_ns) <= end
 
 
-def _read_range(descriptor: int, wanted: Wanted) -> bytes:
+def _read_range(descriptor: int, wanted: WantedRange) -> bytes:
     """Read up to the end of the range or of the file."""
     data = os.pread(descriptor, wanted.size, wanted.start)
     while len(data) < wanted.size:
@@ -169,14 +119,14 @@ def _read_range(descriptor: int, wanted: Wanted) -> bytes:
 class ObjectSource:
     """Objects of one bucket, or behind one host."""
 
-    def __init__(self, place: Place, settings: StorageSettings) -> None:
+    def __init__(self, place: CloudPlace, settings: StorageSettings) -> None:
         self._clients = Clients(place, settings, legacy_rooted_keys=False)
         concurrency = settings.concurrency or StorageConcurrencySettings()
         self._part = int(str(concurrency.effective("ideal_concurrent_request_size")))
         self._most = int(str(concurrency.effective("max_concurrent_requests_for_object")))
         self._odd_client = lru_cache(maxsize=64)(self._open_odd)
 
-    def read(self, wanted: Wanted) -> bytes:
+    def read(self, wanted: WantedRange) -> bytes:
         """Read a range of an object; a large one by several requests at once."""
         client, key = self._address(wanted)
         if wanted.size <= 2 * self._part:
@@ -194,11 +144,11 @@ class ObjectSource:
         parts = [replace(wanted, start=at, end=min(at + step, wanted.end)) for at in starts]
         return b"".join(self.read_many(parts, self._most))
 
-    def read_many(self, wanted: Sequence[Wanted], limit: int) -> list[bytes]:
+    def read_many(self, wanted: Sequence[WantedRange], limit: int) -> list[bytes]:
         """Read many ranges at once."""
         return run_all(self._read, wanted, limit)
 
-    async def _read(self, wanted: Wanted) -> bytes:
+    async def _read(self, wanted: WantedRange) -> bytes:
         client, key = self._address(wanted)
         try:
             found = await obstore.get_async(client, key, options=self._options(wanted))
@@ -208,7 +158,7 @@ class ObjectSource:
         except FOREIGN as error:
             raise self._told(wanted, error) from None
 
-    def _options(self, wanted: Wanted) -> Any:  # noqa: ANN401  (a TypedDict)
+    def _options(self, wanted: WantedRange) -> Any:  # noqa: ANN401  (a TypedDict)
         options: dict[str, object] = {"range": (wanted.start, wanted.end)}
         match wanted.checksum:
             case str(tag):
@@ -220,17 +170,17 @@ class ObjectSource:
                 pass
         return options
 
-    def _told(self, wanted: Wanted, error: BaseException) -> StorageError:
+    def _told(self, wanted: WantedRange, error: BaseException) -> StorageError:
         if isinstance(error, foreign.PreconditionError):
             return wanted.modified()
         if status_of(error) == 416:
             return wanted.too_short()
-        told = fault(error, "read", wanted.key, self._clients.place.url)
-        return wanted.failed(f"{told.args[0]} ({cleaned(error)})")
+        translated = fault(error, "read", wanted.key, self._clients.place.url)
+        return wanted.failed(f"{translated.args[0]} ({cleaned(error)})")
 
     # --- keys ---
 
-    def _address(self, wanted: Wanted) -> tuple[ObjectStore, str]:
+    def _address(self, wanted: WantedRange) -> tuple[ObjectStore, str]:
         """The client and the key to ask it for."""
         key = wanted.key
         if "//" not in key and not key.startswith("/"):
@@ -252,7 +202,7 @@ class WebSource:
     def __init__(self, place: HttpPlace, settings: StorageSettings) -> None:
         self._client = WebClient(place, settings, user_agent())
 
-    def read(self, wanted: Wanted) -> bytes:
+    def read(self, wanted: WantedRange) -> bytes:
         """Read a range of a file."""
         headers = ranged(wanted.start, wanted.end)
         match wanted.checksum:
@@ -281,8 +231,12 @@ class WebSource:
             case _:
                 raise wanted.failed(str(self._client.failed(reply, "read", wanted.key)))
 
+    def read_many(self, wanted: Sequence[WantedRange], limit: int) -> list[bytes]:
+        """Read many ranges, in threads."""
+        return fan_out(self.read, wanted)
 
-def _check(wanted: Wanted, etag: str | None, modified: datetime) -> None:
+
+def _check(wanted: WantedRange, etag: str | None, modified: datetime) -> None:
     """Compare once more: plain web servers ignore conditions."""
     match wanted.checksum:
         case str(tag) if etag and _strong(etag) != _strong(tag):
@@ -297,15 +251,15 @@ def _strong(etag: str) -> str:
     return bare(etag.removeprefix("W/"))
 
 
-Source: TypeAlias = FileSource | ObjectSource | WebSource
+VirtualSource: TypeAlias = FileSource | ObjectSource | WebSource
 
 
 def source_for(
     container: VirtualChunkContainer,
-    root: Location,
+    root: ParsedLocation,
     credential: AnyCredential | None,
     settings: StorageSettings,
-) -> Source:
+) -> VirtualSource:
     """What reads the locations of a container, which is at `root`."""
     if isinstance(container.store, ObjectStoreConfig.LocalFileSystem):
         if root.authority:
@@ -322,8 +276,8 @@ def source_for(
 
 
 def _place(
-    container: VirtualChunkContainer, root: Location, credential: AnyCredential | None
-) -> Place:
+    container: VirtualChunkContainer, root: ParsedLocation, credential: AnyCredential | None
+) -> CloudPlace:
     store = container.store
     secret: Any = getattr(credential, "_0", None)
     match store:

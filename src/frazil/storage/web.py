@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 from frazil.errors import ErrorKind, StorageError
 from frazil.masking import bare_url
 from frazil.model.config import Attribution, StorageSettings
-from frazil.model.display import Field, Literal
+from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
     Fetched,
     Found,
@@ -33,7 +33,7 @@ from frazil.storage.base import (
 from frazil.storage.faults import ask_location
 from frazil.storage.object import ObjectStorage, Range
 from frazil.storage.places import HttpPlace, user_agent
-from frazil.storage.requests import near_ranges
+from frazil.storage.ranges import near_ranges
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 from frazil.storage.wrapped import BulkReads, BulkWrites
 
@@ -126,7 +126,7 @@ class WebStorage(ObjectStorage):
         return super().is_empty()
 
     def _check_listing(self, prefix: str) -> None:
-        """Ask once ourselves: whoever lists for us would follow any redirect."""
+        """Ask once ourselves: the library that lists for us would follow any redirect."""
         with self._clients.gate:
             reply = self._web.ask("PROPFIND", prefix.rstrip("/"), {"Depth": "0"})
         if reply.status not in MISSING:
@@ -206,7 +206,7 @@ class RedirectStorage(BulkReads, BulkWrites):
             return found
 
     def shown_fields(self) -> Iterable[Field]:
-        return Field("type", Literal("redirect")), Field("url", Literal(self.url))
+        return Field("type", Verbatim("redirect")), Field("url", Verbatim(self.url))
 
     @property
     def url(self) -> str:

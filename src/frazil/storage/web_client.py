@@ -1,7 +1,7 @@
 """Requests to one web server, which can be told what obstore cannot: where redirects may lead.
 
-Whoever names a server has named no other one. A redirect to another host, port or scheme is
-refused unless that address was allowed, and even then carries none of the headers along.
+A caller who names a server has not named any other one. A redirect to another host, port or scheme
+is refused unless that address was allowed, and even then carries none of the headers along.
 """
 
 from __future__ import annotations
@@ -367,9 +367,9 @@ def body_of(reply: Reply, start: int | None, end: int | None) -> bytes:
     if reply.status != 206:
         first, last = byte_span(len(reply.body), start, end)
         return reply.body[first:last]
-    told = re.match(r"bytes (\d+)-", reply.headers.get("Content-Range", ""))
+    matched = re.match(r"bytes (\d+)-", reply.headers.get("Content-Range", ""))
     is_suffix = start is not None and start < 0
-    if told is None or not (is_suffix or int(told[1]) == (start or 0)):
+    if matched is None or not (is_suffix or int(matched[1]) == (start or 0)):
         raise StorageError(
             "the server sent another part of the object than it was asked for",
             kind=ErrorKind.OBJECT_STORE,

@@ -123,8 +123,8 @@ class WrappedStorage(Storage):
     def with_request_limit(self, max_concurrent_requests: int) -> Self:
         return self._around(self.inner.with_request_limit(max_concurrent_requests))
 
-    def turn(self) -> AbstractContextManager[None]:
-        return self.inner.turn()
+    def advisory_lock(self) -> AbstractContextManager[None]:
+        return self.inner.advisory_lock()
 
     def shown_fields(self) -> Iterable[Field]:
         return self.inner.shown_fields()
@@ -210,8 +210,8 @@ class ReadOnlyStorage(BulkReads):
         """Refuse: the clock of a store is read by writing."""
         self._refuse("")
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Nobody waits, since nobody writes."""
+    def advisory_lock(self) -> AbstractContextManager[None]:
+        """No lock is needed, since nothing is written."""
         return nullcontext()
 
 

@@ -62,7 +62,7 @@ class InterposedStorage(FaultyStorage):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Handle:
+class CommitHandle:
     """A repository as one process sees it."""
 
     context: Context
@@ -105,9 +105,9 @@ class Handle:
         return [entry.message for entry in refs.ancestry(refs.branch_tip(branch))][:-1]
 
 
-def handle(storage: Storage) -> Handle:
+def handle(storage: Storage) -> CommitHandle:
     """Open the repository at a place."""
-    return Handle(open_context(storage, None, None))
+    return CommitHandle(open_context(storage, None, None))
 
 
 class ScenesOfCommits:
@@ -127,12 +127,12 @@ class ScenesOfCommits:
         return storage
 
     @pytest.fixture
-    def ours(self, place: Storage) -> Handle:
+    def ours(self, place: Storage) -> CommitHandle:
         """The handle that a test uses."""
         return handle(place)
 
     @pytest.fixture
-    def theirs(self, place: Storage) -> Handle:
+    def theirs(self, place: Storage) -> CommitHandle:
         """The handle of a concurrent writer."""
         return handle(place)
 
@@ -140,7 +140,7 @@ class ScenesOfCommits:
 class PublishingContract(ScenesOfCommits):
     """A branch moves from the tip a commit was built upon, or not at all."""
 
-    def test_a_new_repository_has_one_branch_and_one_snapshot(self, ours: Handle) -> None:
+    def test_a_new_repository_has_one_branch_and_one_snapshot(self, ours: CommitHandle) -> None:
         tip = ours.refs.branch_tip(MAIN)
         assert dict(ours.refs.branches()) == {MAIN: tip}
         assert dict(ours.refs.tags()) == {}
@@ -148,7 +148,7 @@ class PublishingContract(ScenesOfCommits):
         ours.refs.require_online()
         assert ours.refs.writable_tip(MAIN) == tip
 
-    def test_others_see_a_publication(self, ours: Handle, theirs: Handle) -> None:
+    def test_others_see_a_publication(self, ours: CommitHandle, theirs: CommitHandle) -> None:
         theirs.refs.branch_tip(MAIN)
         first, second = ours.commit("first"), ours.commit("second")
         assert theirs.refs.branch_tip(MAIN) == second
@@ -156,7 +156,9 @@ class PublishingContract(ScenesOfCommits):
         entry = theirs.refs.entry(second)
         assert (entry.id, entry.parent_id) == (second, first)
 
-    def test_a_publication_upon_an_old_tip_is_refused(self, ours: Handle, theirs: Handle) -> None:
+    def test_a_publication_upon_an_old_tip_is_refused(
+        self, ours: CommitHandle, theirs: CommitHandle
+    ) -> None:
         late = ours.publication("late")
         tip = theirs.commit("theirs")
         with pytest.raises(ConflictError) as caught:
@@ -168,7 +170,7 @@ class PublishingContract(ScenesOfCommits):
         assert theirs.messages() == ["again", "theirs"]
 
     def test_a_publication_that_is_overtaken_at_the_last_moment_is_refused(
-        self, place: Storage, theirs: Handle
+        self, place: Storage, theirs: CommitHandle
     ) -> None:
         line = InterposedStorage(place)
         ours = handle(line)
@@ -193,13 +195,17 @@ class PublishingContract(ScenesOfCommits):
         assert won.count(True) == 1
         assert handles[0].messages() == [f"of {won.index(True)}"]
 
-    def test_publishing_twice_is_publishing_once(self, ours: Handle, theirs: Handle) -> None:
+    def test_publishing_twice_is_publishing_once(
+        self, ours: CommitHandle, theirs: CommitHandle
+    ) -> None:
         publication = ours.publication("once")
         ours.refs.publish(publication)
         theirs.refs.publish(publication)
         assert theirs.messages() == ["once"]
 
-    def test_nothing_moves_before_the_files_are_ready(self, ours: Handle, theirs: Handle) -> None:
+    def test_nothing_moves_before_the_files_are_ready(
+        self, ours: CommitHandle, theirs: CommitHandle
+    ) -> None:
         publication = ours.publication("ready")
         seen: list[SnapshotId] = []
         ours.refs.publish(publication, lambda: seen.append(theirs.refs.branch_tip(MAIN)))
@@ -207,7 +213,7 @@ class PublishingContract(ScenesOfCommits):
         assert theirs.refs.branch_tip(MAIN) == publication.entry.id
 
     def test_nothing_moves_when_the_files_are_never_ready(
-        self, ours: Handle, theirs: Handle
+        self, ours: CommitHandle, theirs: CommitHandle
     ) -> None:
         def fail() -> None:
             raise StorageError("the disk is full", kind=ErrorKind.IO)
@@ -216,13 +222,15 @@ class PublishingContract(ScenesOfCommits):
             ours.refs.publish(ours.publication("never"), fail)
         assert theirs.messages() == []
 
-    def test_a_branch_that_is_not_there_cannot_be_published_to(self, ours: Handle) -> None:
+    def test_a_branch_that_is_not_there_cannot_be_published_to(self, ours: CommitHandle) -> None:
         publication = replace(ours.publication("nowhere"), branch="none")
         with pytest.raises(RefNotFoundError):
             ours.refs.publish(publication)
         assert "none" not in ours.refs.branches()
 
-    def test_a_snapshot_that_is_required_must_be_there(self, ours: Handle, theirs: Handle) -> None:
+    def test_a_snapshot_that_is_required_must_be_there(
+        self, ours: CommitHandle, theirs: CommitHandle
+    ) -> None:
         kept, publication = ours.commit("kept"), ours.publication("new")
         lost = replace(publication, requires=frozenset({SnapshotId.random()}))
         with pytest.raises(SnapshotNotFoundError):
@@ -231,7 +239,7 @@ class PublishingContract(ScenesOfCommits):
         ours.refs.publish(replace(publication, requires=frozenset({kept})))
         assert theirs.messages() == ["new", "kept"]
 
-    def test_only_a_repo_object_can_amend(self, ours: Handle, theirs: Handle) -> None:
+    def test_only_a_repo_object_can_amend(self, ours: CommitHandle, theirs: CommitHandle) -> None:
         first = ours.commit("first")
         parent = ours.refs.entry(first).parent_id
         assert parent is not None
@@ -244,7 +252,9 @@ class PublishingContract(ScenesOfCommits):
                 ours.refs.publish(better)
             assert theirs.messages() == ["first"]
 
-    def test_a_detached_snapshot_moves_no_branch(self, ours: Handle, theirs: Handle) -> None:
+    def test_a_detached_snapshot_moves_no_branch(
+        self, ours: CommitHandle, theirs: CommitHandle
+    ) -> None:
         tip = ours.commit("first")
         entry = ours.prepare(tip, "detached")
         ours.refs.register_detached(entry)
@@ -262,7 +272,7 @@ class FailureContract(ScenesOfCommits):
     """Requests that fail leave the old state or the new one, and replies may be lost."""
 
     def test_a_publication_whose_reply_is_lost_has_succeeded(
-        self, place: Storage, theirs: Handle
+        self, place: Storage, theirs: CommitHandle
     ) -> None:
         line = FaultyStorage(place)
         ours = handle(line)
@@ -273,7 +283,7 @@ class FailureContract(ScenesOfCommits):
         assert theirs.messages() == ["ours"]
 
     def test_a_publication_that_others_have_built_upon_is_known_as_ours(
-        self, place: Storage, theirs: Handle
+        self, place: Storage, theirs: CommitHandle
     ) -> None:
         line = InterposedStorage(place)
         ours = handle(line)
@@ -288,7 +298,7 @@ class FailureContract(ScenesOfCommits):
         ids=lambda trouble: trouble.name.lower(),
     )
     def test_whatever_fails_the_publication_happens_once_or_can_be_repeated(
-        self, place: Storage, theirs: Handle, trouble: Trouble
+        self, place: Storage, theirs: CommitHandle, trouble: Trouble
     ) -> None:
         expected: list[str] = []
         for call in range(1, MOST_CALLS):
@@ -312,7 +322,9 @@ class FailureContract(ScenesOfCommits):
 class BranchContract(ScenesOfCommits):
     """Branches are made once, moved from where they were seen, and deleted."""
 
-    def test_a_branch_starts_where_it_is_told(self, ours: Handle, theirs: Handle) -> None:
+    def test_a_branch_starts_where_it_is_told(
+        self, ours: CommitHandle, theirs: CommitHandle
+    ) -> None:
         first = ours.commit("first")
         ours.commit("second")
         ours.refs.create_branch("dev", first)
@@ -322,7 +334,7 @@ class BranchContract(ScenesOfCommits):
         assert ours.messages("dev") == ["on dev", "first"]
         assert ours.messages() == ["second", "first"]
 
-    def test_a_branch_is_not_made_twice(self, ours: Handle, theirs: Handle) -> None:
+    def test_a_branch_is_not_made_twice(self, ours: CommitHandle, theirs: CommitHandle) -> None:
         first = ours.refs.branch_tip(MAIN)
         second = ours.commit("second")
         ours.refs.create_branch("dev", first)
@@ -337,7 +349,7 @@ class BranchContract(ScenesOfCommits):
         assert won.count(True) == 1
         assert handles[0].refs.branch_tip("dev") == targets[won.index(True)]
 
-    def test_a_branch_needs_a_snapshot(self, ours: Handle) -> None:
+    def test_a_branch_needs_a_snapshot(self, ours: CommitHandle) -> None:
         with pytest.raises(SnapshotNotFoundError):
             ours.refs.create_branch("dev", SnapshotId.random())
         with pytest.raises(RefNotFoundError):
@@ -345,7 +357,7 @@ class BranchContract(ScenesOfCommits):
         assert {*ours.refs.branches()} == {MAIN}
 
     def test_a_reset_moves_a_branch_from_where_it_was_seen(
-        self, ours: Handle, theirs: Handle
+        self, ours: CommitHandle, theirs: CommitHandle
     ) -> None:
         first, second = ours.commit("first"), ours.commit("second")
         ours.refs.reset_branch(MAIN, first, second)
@@ -357,7 +369,9 @@ class BranchContract(ScenesOfCommits):
         theirs.refs.reset_branch(MAIN, second, None)
         assert ours.messages() == ["second", "first"]
 
-    def test_a_reset_that_is_overtaken_is_refused(self, place: Storage, theirs: Handle) -> None:
+    def test_a_reset_that_is_overtaken_is_refused(
+        self, place: Storage, theirs: CommitHandle
+    ) -> None:
         line = InterposedStorage(place)
         ours = handle(line)
         first, second = ours.commit("first"), ours.commit("second")
@@ -366,7 +380,7 @@ class BranchContract(ScenesOfCommits):
             ours.refs.reset_branch(MAIN, first, second)
         assert theirs.messages() == ["theirs", "second", "first"]
 
-    def test_a_reset_needs_a_branch_and_its_snapshots(self, ours: Handle) -> None:
+    def test_a_reset_needs_a_branch_and_its_snapshots(self, ours: CommitHandle) -> None:
         tip, unknown = ours.commit("first"), SnapshotId.random()
         with pytest.raises(RefNotFoundError):
             ours.refs.reset_branch("none", tip, None)
@@ -377,7 +391,7 @@ class BranchContract(ScenesOfCommits):
         assert ours.messages() == ["first"]
 
     def test_a_deleted_branch_is_gone_and_its_name_is_free(
-        self, ours: Handle, theirs: Handle
+        self, ours: CommitHandle, theirs: CommitHandle
     ) -> None:
         first, second = ours.commit("first"), ours.commit("second")
         ours.refs.create_branch("dev", first)
@@ -396,7 +410,9 @@ class BranchContract(ScenesOfCommits):
             theirs.refs.publish(late)
         assert theirs.messages("dev") == ["second", "first"]
 
-    def test_a_branch_that_moved_is_not_deleted(self, ours: Handle, theirs: Handle) -> None:
+    def test_a_branch_that_moved_is_not_deleted(
+        self, ours: CommitHandle, theirs: CommitHandle
+    ) -> None:
         first = ours.commit("first")
         ours.refs.create_branch("dev", first)
         theirs.commit("theirs", "dev")
@@ -406,7 +422,7 @@ class BranchContract(ScenesOfCommits):
         ours.refs.delete_branch("dev")
         assert {*theirs.refs.branches()} == {MAIN}
 
-    def test_main_stays(self, ours: Handle) -> None:
+    def test_main_stays(self, ours: CommitHandle) -> None:
         with pytest.raises(SessionStateError) as caught:
             ours.refs.delete_branch(MAIN)
         assert caught.value.kind is ErrorKind.CANNOT_DELETE_MAIN
@@ -416,7 +432,7 @@ class BranchContract(ScenesOfCommits):
 class TagContract(ScenesOfCommits):
     """A tag is made once, and never again under the same name."""
 
-    def test_a_tag_stays_where_it_was_made(self, ours: Handle, theirs: Handle) -> None:
+    def test_a_tag_stays_where_it_was_made(self, ours: CommitHandle, theirs: CommitHandle) -> None:
         first = ours.commit("first")
         ours.refs.create_tag("v1", first)
         second = ours.commit("second")
@@ -433,7 +449,7 @@ class TagContract(ScenesOfCommits):
         assert won.count(True) == 1
         assert handles[0].refs.tag_target("v1") == targets[won.index(True)]
 
-    def test_a_tag_needs_a_snapshot(self, ours: Handle) -> None:
+    def test_a_tag_needs_a_snapshot(self, ours: CommitHandle) -> None:
         with pytest.raises(SnapshotNotFoundError):
             ours.refs.create_tag("v1", SnapshotId.random())
         with pytest.raises(RefNotFoundError):
@@ -441,7 +457,7 @@ class TagContract(ScenesOfCommits):
         assert dict(ours.refs.tags()) == {}
 
     def test_the_name_of_a_deleted_tag_is_not_used_again(
-        self, ours: Handle, theirs: Handle
+        self, ours: CommitHandle, theirs: CommitHandle
     ) -> None:
         first = ours.commit("first")
         ours.refs.create_tag("v1", first)
@@ -465,7 +481,7 @@ class TagContract(ScenesOfCommits):
 class HistoryContract(ScenesOfCommits):
     """History is told from the newest snapshot to the first, and knows nothing else."""
 
-    def test_unknown_snapshots_are_refused(self, ours: Handle) -> None:
+    def test_unknown_snapshots_are_refused(self, ours: CommitHandle) -> None:
         unknown = SnapshotId.random()
         for refused in (
             lambda: ours.refs.entry(unknown),
@@ -475,14 +491,14 @@ class HistoryContract(ScenesOfCommits):
             with pytest.raises(SnapshotNotFoundError):
                 refused()
 
-    def test_times_find_snapshots(self, ours: Handle) -> None:
+    def test_times_find_snapshots(self, ours: CommitHandle) -> None:
         first, second = ours.commit("first"), ours.commit("second")
         entries = [ours.refs.entry(one) for one in (first, second)]
         assert ours.refs.last_before(second, entries[1].flushed_at) == second
         assert ours.refs.last_before(second, entries[1].flushed_at - 1) == first
         assert ours.refs.last_before(second, 0) is None
 
-    def test_all_snapshots_are_below_the_heads(self, ours: Handle) -> None:
+    def test_all_snapshots_are_below_the_heads(self, ours: CommitHandle) -> None:
         first, second = ours.commit("first"), ours.commit("second")
         ours.refs.create_branch("dev", first)
         third = ours.commit("on dev", "dev")
@@ -493,7 +509,7 @@ class HistoryContract(ScenesOfCommits):
 class ConfigContract(ScenesOfCommits):
     """The stored configuration is edited, never replaced unseen."""
 
-    def test_edits_in_threads_lose_nothing(self, place: Storage, ours: Handle) -> None:
+    def test_edits_in_threads_lose_nothing(self, place: Storage, ours: CommitHandle) -> None:
         if not ours.context.generation.keeps_config:
             assert ours.refs.stored_config() is None
             with pytest.raises(FormatError):
@@ -511,7 +527,7 @@ class ConfigContract(ScenesOfCommits):
         assert isinstance(stored, dict)
         assert stored[FIELD] == RACERS
 
-    def test_an_edit_moves_no_branch(self, ours: Handle, theirs: Handle) -> None:
+    def test_an_edit_moves_no_branch(self, ours: CommitHandle, theirs: CommitHandle) -> None:
         if ours.context.generation.keeps_config:
             ours.commit("first")
             ours.refs.edit_config(lambda stored: {**dict(stored or {}), FIELD: 7})

@@ -1,7 +1,7 @@
 """What a session has changed and not yet committed.
 
-A `ChangeSet` is mutable, picklable and mergeable. It knows nothing of the base snapshot:
-whoever records a change says whether the node is old or new.
+A `ChangeSet` is mutable, picklable and mergeable. It knows nothing of the base snapshot: the caller
+says whether the node is old or new.
 """
 
 from __future__ import annotations

@@ -1,29 +1,20 @@
-"""From a working state to durable files, and on to a published snapshot.
+"""From a working state to durable files: manifests, snapshot and transaction log of a commit.
 
-The order is the whole safety of a commit: manifests, snapshot and transaction log are written
-and made durable before the one conditional write that moves the branch.
+The order is the whole safety of a commit: these files are written and made durable before the one
+conditional write that moves the branch, which is in `publishing`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from typing import Any, Final, TypeAlias
 
-from frazil.commit.base import (
-    Publication,
-    RefStore,
-    check_clock,
-    has_landed,
-    later_than,
-    now_micros,
-)
-from frazil.errors import ConflictError, ErrorKind, FormatError
+from frazil.commit.base import check_clock, later_than, now_micros
+from frazil.errors import ErrorKind, FormatError
 from frazil.formats.manifest import Manifest
 from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -39,7 +30,7 @@ from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes
 from frazil.storage.assets import log_key, manifest_key, snapshot_key
-from frazil.storage.base import begin
+from frazil.storage.base import start_in_pool
 from frazil.transaction.changeset import ChangeSet, ChunkChanges
 from frazil.transaction.context import MANY_REFS
 from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
@@ -132,7 +123,7 @@ def start_save(
     if context.storage.answers_inline and not is_long_open(context, state.changes):
         _check_clock(state, snapshot_id, began)
         return Saved(snapshot, log, numbers), wait
-    clock = begin(partial(_check_clock, state, snapshot_id, began))
+    clock = start_in_pool(partial(_check_clock, state, snapshot_id, began))
     changes = state.changes
 
     def ready() -> None:
@@ -244,74 +235,6 @@ def _check_clock(state: WorkingState, snapshot_id: SnapshotId, began: Micros) ->
     seen = state.context.storage.head(snapshot_key(snapshot_id))
     if seen is not None:
         check_clock(seen.created_at, began)
-
-
-# --- commits whose outcome is unknown ---
-
-
-@dataclass(frozen=True, slots=True)
-class _Unresolved:
-    """A commit of unknown outcome, and a digest of the changes it was made of."""
-
-    publication: Publication
-    saved: Saved
-    digest: bytes | None = None
-    """None while it is under way"""
-
-
-class UnresolvedCommits:
-    """What a session must remember of its own commits that may have landed unseen.
-
-    A commit is noted before it is tried, so that not even an interrupt between two lines can
-    make it forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._open: list[_Unresolved] = []
-
-    def begin(self, publication: Publication, saved: Saved) -> None:
-        """Note a commit that is about to be published."""
-        self._open.append(_Unresolved(publication, saved))
-
-    def keep(self, changes: ChangeSet) -> None:
-        """Remember the commit that was begun last: nobody knows whether it has landed."""
-        if not self._open:
-            return  # it has, and only what follows was interrupted
-        self._open[-1] = replace(self._open[-1], digest=_digest(changes))
-
-    def drop(self) -> None:
-        """Forget the commit that was begun last: the repository has refused it."""
-        self._open.pop()
-
-    def clear(self) -> None:
-        """Forget all: one has landed, or the branch has moved so that none can any more."""
-        self._open.clear()
-
-    def landed(self, refs: RefStore, changes: ChangeSet | None) -> Saved | None:
-        """The commit that is in the history after all.
-
-        `changes` are those the session has now; None when it has been closed.
-
-        Raises:
-            ConflictError: it is, but the session has been changed since.
-        """
-        for tried in self._open:
-            entry, base = tried.publication.entry, tried.publication.base
-            if not has_landed(refs, tried.publication.branch, entry.id, base):
-                continue
-            if changes is not None and tried.digest != _digest(changes):
-                raise ConflictError(
-                    message="an earlier commit of this session, which seemed to fail, is in the "
-                    f"history as snapshot {entry.id}; make changes since then in a new session",
-                    expected_parent=str(base),
-                    actual_parent=str(entry.id),
-                )
-            return tried.saved
-        return None
-
-
-def _digest(changes: ChangeSet) -> bytes:
-    return hashlib.blake2b(pickle.dumps(changes)).digest()
 
 
 # --- numbers of new nodes ---

@@ -22,13 +22,13 @@ from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
 from frazil.model.values import Conflict, ConflictType
 from frazil.transaction.changeset import ArrayData, ChangeSet
-from frazil.transaction.tree import Tree, nodes_of
+from frazil.transaction.tree import NodeTree, nodes_of
 
 Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
-class View(Mapping[str, Node]):
-    """The hierarchy of somebody's snapshot, which is read when somebody asks for a node.
+class LazyHierarchy(Mapping[str, Node]):
+    """The hierarchy of a snapshot; it is read when the first node is asked for.
 
     Who only writes chunks, as most do, never looks at the nodes of others.
     """
@@ -41,8 +41,8 @@ class View(Mapping[str, Node]):
         return self._load()
 
     @cached_property
-    def _tree(self) -> Tree:
-        return Tree(self._nodes)
+    def _tree(self) -> NodeTree:
+        return NodeTree(self._nodes)
 
     def __getitem__(self, path: str) -> Node:
         found = self._tree.get(path)
@@ -70,7 +70,7 @@ class Mine:
     """Our side: the changes, and the hierarchy that they were made in."""
 
     changes: ChangeSet
-    tree: Callable[[], Tree]
+    tree: Callable[[], NodeTree]
     path_of: Callable[[NodeId], str]
     """names nodes of our base, and those we made"""
 
@@ -80,7 +80,7 @@ class Theirs:
     """One commit of somebody else: what it changed, and the hierarchy it left."""
 
     log: TransactionLog
-    view: View
+    view: LazyHierarchy
 
     @property
     def new_ids(self) -> frozenset[NodeId]:
@@ -92,7 +92,7 @@ class Theirs:
         return self.view.of_ids(self.new_ids)
 
 
-def detect(mine: Mine, theirs: Theirs) -> list[Conflict]:
+def detect_conflicts(mine: Mine, theirs: Theirs) -> list[Conflict]:
     """All conflicts, in the order of the checks."""
     if theirs.log.moved_nodes:
         return [Conflict(ConflictType.MoveOperationCannotBeRebased, "")]
@@ -128,11 +128,11 @@ def _new_nodes(mine: Mine, theirs: Theirs) -> Iterator[Conflict]:
             yield Conflict(ConflictType.NewNodeInInvalidGroup, path)
 
 
-def _array_above(path: str, view: View) -> str | None:
+def _array_above(path: str, view: LazyHierarchy) -> str | None:
     return next((one for one in paths_above(path) if isinstance(view.get(one), ArrayNode)), None)
 
 
-def _lost_parent(path: str, mine: Mine, view: View) -> str | None:
+def _lost_parent(path: str, mine: Mine, view: LazyHierarchy) -> str | None:
     """The group we put a node into, if they deleted it."""
     parent = parent_path(path)
     if path == "/" or parent in mine.changes.new_groups or view.get(parent) is not None:

@@ -24,7 +24,7 @@ from frazil.model.history import NODE_FIELDS, Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
 from frazil.model.values import Diff
 from frazil.transaction.changeset import ChangeSet, ChunkChanges
-from frazil.transaction.tree import Tree, nodes_of
+from frazil.transaction.tree import NodeTree, nodes_of
 
 LoadTables: TypeAlias = Callable[[ArrayNode, Sequence[ManifestRef]], list[ChunkTable]]
 """Fetch the references an array has in some of its manifests."""
@@ -88,7 +88,7 @@ def draft(
         made = tuple(ManifestRef(item.id, item.extents) for item in fresh)
         return replace(node, manifests=tuple(kept) + made)
 
-    edits = nodes.edits if isinstance(nodes, Tree) and not rewrite else None
+    edits = nodes.edits if isinstance(nodes, NodeTree) and not rewrite else None
     result: Sequence[Node]
     if edits is not None:
         base, put, removed = edits
@@ -266,7 +266,7 @@ def check_sound(base: Sequence[Node], changes: ChangeSet) -> None:
         )
     targets = {*changes.new_paths(), *(move.target for move in changes.moves.values())}
     leaving = changes.deleted_ids() | changes.moves.keys()
-    tree = Tree(base) if targets else None
+    tree = NodeTree(base) if targets else None
     for path in sorted(targets):
         there = None if tree is None else tree.get(path)
         if there is not None and there.id not in leaving:

@@ -113,8 +113,8 @@ def require_same_meaning(
             ):
                 raise _unmergeable("one session changed how the chunks of the other are read")
             outside = _outside(chunks.columns()[0].coords, now)
-            told = other.chunks[node_id].coords().tolist() if node_id in other.chunks else []
-            if any(coords not in told for coords in outside.tolist()):
+            covered = other.chunks[node_id].coords().tolist() if node_id in other.chunks else []
+            if any(coords not in covered for coords in outside.tolist()):
                 raise _unmergeable("one session cut off chunks of the other", str(node_id))
 
 

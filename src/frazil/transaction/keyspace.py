@@ -40,7 +40,7 @@ from frazil.transaction.working import WorkingState, not_an_array
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ByteRange:
     """Bytes `start:end`."""
 
     start: int
@@ -48,24 +48,24 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class From:
+class BytesFrom:
     """Bytes from an offset on."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LastBytes:
     """The last so many bytes."""
 
     count: int
 
 
-Span: TypeAlias = Range | From | Last
+ByteSelection: TypeAlias = ByteRange | BytesFrom | LastBytes
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingChunk:
     """A chunk that was found but not fetched: where it is, and which bytes were asked for."""
 
     path: str
@@ -87,17 +87,17 @@ class Pending:
             raise
 
 
-def resolve(span: Span | None, size: int) -> tuple[int, int]:
+def byte_offsets(span: ByteSelection | None, size: int) -> tuple[int, int]:
     """Turn a byte request into offsets."""
     match span:
         case None:
             return 0, size
-        case Range(start, end):
+        case ByteRange(start, end):
             fits = 0 <= start <= end <= size and (start < size or start == end)
             bounds = (start, end)
-        case From(offset):
+        case BytesFrom(offset):
             fits, bounds = offset >= 0 and (offset < size or size == 0), (offset, size)
-        case Last(count):
+        case LastBytes(count):
             fits, bounds = 0 <= count <= size, (size - count, size)
     if not fits:
         raise InvalidInputError(
@@ -143,7 +143,7 @@ class KeySpace:
                 return array, path[len(above.rstrip("/")) + 1 :]
         return None
 
-    def find(self, key: str, span: Span | None = None) -> bytes | Pending | None:
+    def find(self, key: str, span: ByteSelection | None = None) -> bytes | PendingChunk | None:
         """Metadata bytes, or where a chunk is; None when there is nothing."""
         match self.parse(key):
             case ChunkKey(path, coords):
@@ -160,7 +160,7 @@ class KeySpace:
                     raise
                 if ref is None:
                     return None
-                return Pending(path, coords, ref, *resolve(span, ref.length))
+                return PendingChunk(path, coords, ref, *byte_offsets(span, ref.length))
             case MetadataKey(path):
                 node = self.state.tree.get(path)
                 if node is None:
@@ -171,14 +171,14 @@ class KeySpace:
             case ZarrV2Key():
                 return None
 
-    def _document_part(self, span: Span | None, size: int) -> tuple[int, int]:
+    def _document_part(self, span: ByteSelection | None, size: int) -> tuple[int, int]:
         """The bytes of a metadata document that a request means."""
-        return resolve(span, size)
+        return byte_offsets(span, size)
 
-    def get(self, key: str, span: Span | None = None) -> bytes | None:
+    def get(self, key: str, span: ByteSelection | None = None) -> bytes | None:
         """The value of a key."""
         found = self.find(key, span)
-        return found.read(self.state.context) if isinstance(found, Pending) else found
+        return found.read(self.state.context) if isinstance(found, PendingChunk) else found
 
     def exists(self, key: str) -> bool:
         """Whether a key has a value."""
@@ -189,7 +189,7 @@ class KeySpace:
         """Size of a value in bytes."""
         self._refuse_v2(key)
         found = self.find(key)
-        if isinstance(found, Pending):
+        if isinstance(found, PendingChunk):
             return found.ref.length
         if found is not None:
             return len(found)

@@ -19,11 +19,11 @@ from frazil.formats.zarr_meta import array_document
 from frazil.ids import is_below, parent_path
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode
-from frazil.transaction.tree import Tree
+from frazil.transaction.tree import NodeTree
 from frazil.transaction.working import WorkingState
 
 
-def check_move(tree: Tree, source: str, target: str) -> None:
+def check_move(tree: NodeTree, source: str, target: str) -> None:
     """Refuse to move a node where it cannot be.
 
     Raises:
@@ -59,7 +59,7 @@ def check_move(tree: Tree, source: str, target: str) -> None:
 # --- chunks ---
 
 
-Place: TypeAlias = Callable[[list[int]], Iterable[int] | None]
+ChunkMapping: TypeAlias = Callable[[list[int]], Iterable[int] | None]
 
 
 def shift_array(state: WorkingState, node: ArrayNode, offset: Sequence[int]) -> None:
@@ -84,7 +84,7 @@ def shift_array(state: WorkingState, node: ArrayNode, offset: Sequence[int]) -> 
 
 
 def reindex_array(
-    state: WorkingState, node: ArrayNode, forward: Place, backward: Place | None
+    state: WorkingState, node: ArrayNode, forward: ChunkMapping, backward: ChunkMapping | None
 ) -> None:
     """Move every chunk to where `forward` says; `backward` tells which cells fall empty."""
     state.require_editable()

@@ -13,7 +13,7 @@ from frazil.errors import FrazilError
 from frazil.formats.snapshot_nodes import first_arrays
 from frazil.model.manifest_config import should_preload
 from frazil.model.nodes import ManifestRef
-from frazil.storage.base import fan_out, pool
+from frazil.storage.base import fan_out, thread_pool
 from frazil.transaction.working import WorkingState
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def start_preload(state: WorkingState) -> None:
     """Begin to fetch manifests in the background; nobody waits for it."""
     if state.context.storage.answers_inline or not state.context.config.preload().max_total_refs:
         return
-    pool().submit(preload, state)
+    thread_pool().submit(preload, state)
 
 
 def preload(state: WorkingState) -> int:
@@ -32,7 +32,7 @@ def preload(state: WorkingState) -> int:
         chosen = choose(state)
         fan_out(state.manifest, chosen)
     except FrazilError as error:
-        # What is wrong will be told to whoever really needs the file.
+        # The error is raised again where the file is really needed.
         log.debug("manifests were not preloaded: %s", error)
         return 0
     return len(chosen)

@@ -24,13 +24,13 @@ from frazil.model.values import (
 )
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.conflicts import (
+    LazyHierarchy,
     Mine,
     Theirs,
-    View,
     additions,
     common_coords,
     cut_off,
-    detect,
+    detect_conflicts,
     followers,
     lost_moves,
 )
@@ -115,7 +115,7 @@ def _pass(
     state: WorkingState, snapshot_id: SnapshotId, logs: list[TransactionLog], solver: ConflictSolver
 ) -> None:
     """Go past one commit, or fail leaving the session as it is."""
-    view = View(lambda: state.context.assets.snapshot(snapshot_id).nodes)
+    view = LazyHierarchy(lambda: state.context.assets.snapshot(snapshot_id).nodes)
 
     @cache
     def paths() -> Mapping[NodeId, str]:
@@ -126,13 +126,13 @@ def _pass(
 
     with state.lock:
         if state.reliance:
-            base = View(lambda: state.base.nodes)
+            base = LazyHierarchy(lambda: state.base.nodes)
             _refuse(snapshot_id, broken(state.reliance, base, view, logs))
         # What was solved for one log must not stay when a later one cannot be.
         changes = state.changes if len(logs) < 2 else copy.deepcopy(state.changes)
         for log in logs:
             theirs = Theirs(log, view)
-            conflicts = detect(Mine(changes, lambda: state.tree, path_of), theirs)
+            conflicts = detect_conflicts(Mine(changes, lambda: state.tree, path_of), theirs)
             _refuse(snapshot_id, solve(solver, changes, theirs, conflicts))
         state.changes = changes
         state.move_base(snapshot_id)

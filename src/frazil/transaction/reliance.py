@@ -1,8 +1,8 @@
 """What a plan read, and would have been another plan had it been different.
 
 Conflicts tell when two sessions write the same. A plan may also break by what others write
-elsewhere: rows are placed by labels, an append makes all arrays of a dimension longer. Whoever
-plans so says what it relied on, and rebasing takes a change of that for a conflict.
+elsewhere: rows are placed by labels, an append makes all arrays of a dimension longer. Such a job
+    names what it relied on, and a rebase treats a change of that as a conflict.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Edits(NamedTuple):
     removed: list[str]
 
 
-class Tree:
+class NodeTree:
     """Nodes by path, with the names below each path; mutable.
 
     Of a large base only those are read that somebody asks for. What is put or removed is kept
@@ -50,7 +50,7 @@ class Tree:
         """Read all nodes, and know no base any more."""
         with self._unfolding:  # one of a reader and a writer would lose what the other did
             if self._base is not None:
-                whole = Tree(tuple(_with_edits(self._base, self._edits).values()))
+                whole = NodeTree(tuple(_with_edits(self._base, self._edits).values()))
                 self._nodes, self._children = whole._nodes, whole._children
                 self._base = None  # last: other threads look here first
 
@@ -175,13 +175,13 @@ def _with_edits(base: NodeTable, edits: Mapping[str, Node | None]) -> dict[str, 
     return found
 
 
-def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:
+def build_tree(base: Iterable[Node], changes: ChangeSet) -> NodeTree:
     """The hierarchy of a base snapshot with changes applied."""
     if not changes.changes_nodes:
-        return Tree(base)
+        return NodeTree(base)
     gone = changes.deleted_groups.keys() | changes.deleted_arrays.keys()
     if isinstance(base, NodeTable):
-        tree = Tree(base)
+        tree = NodeTree(base)
         different = base.of_ids(
             gone
             | changes.updated_groups.keys()
@@ -196,7 +196,7 @@ def build_tree(base: Iterable[Node], changes: ChangeSet) -> Tree:
             if node.id not in gone:
                 tree.put(_changed(node, changes))
     else:
-        tree = Tree(_changed(node, changes) for node in base if node.id not in gone)
+        tree = NodeTree(_changed(node, changes) for node in base if node.id not in gone)
     for path, group in changes.new_groups.items():
         tree.put(GroupNode(group.id, path, group.user_data))
     for path, array in changes.new_arrays.items():

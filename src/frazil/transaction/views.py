@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from frazil.drawing.cells import SIDE, cell_map, map_axes
-from frazil.drawing.markup import Html, fields, first, folded, note, table, text
+from frazil.drawing.markup import Html, escaped, fields, first, folded, note, table
 from frazil.errors import FrazilError
 from frazil.model.chunk_map import stored_map
 from frazil.model.documents import document_of
@@ -41,7 +41,7 @@ def node_views(state: WorkingState) -> Iterator[Html]:
     tree = state.tree
     names, more = first(sorted(tree.children("/")), MOST_NODES)
     rows = [
-        [text(each) for each in (f"/{name}", *_facts(node))]
+        [escaped(each) for each in (f"/{name}", *_facts(node))]
         for name in names
         if (node := tree.get(f"/{name}")) is not None
     ]
@@ -82,5 +82,5 @@ def chunk_view(state: WorkingState, node: ArrayNode) -> Iterator[Html]:
     names = node.dimension_names or (None,) * len(node.shape)
     down, across = ("" if n is None else names[n] or f"axis {n}" for n in (axes.y, axes.x))
     legend = {COLOURS[n]: WORDS[n] for n in sorted({*found["kind"]} - {0})}
-    yield fields([("stored", text(f"{len(chunks):,} of {prod(node.grid):,} chunks"))])
+    yield fields([("stored", escaped(f"{len(chunks):,} of {prod(node.grid):,} chunks"))])
     yield cell_map(axes, [COLOURS[n] or None for n in found["kind"]], (down, across), legend)

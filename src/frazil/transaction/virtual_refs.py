@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import crockford
-from frazil.model.chunks import ABSENT, NO_STRINGS, ChunkTable, ChunkType, Strings
+from frazil.model.chunks import ABSENT, NO_STRINGS, ChunkTable, ChunkType, StringPool
 from frazil.model.nodes import ArrayNode
 from frazil.model.strings import number_texts
 from frazil.storage.virtual import checksum_of
@@ -71,7 +71,7 @@ def set_virtual_columns(
         np.array(lengths[chosen]),
         last_modified=mark if isinstance(mark, int) else 0,
         etag=np.zeros(len(places), np.int32) if isinstance(mark, str) else None,
-        etags=Strings.of([mark]) if isinstance(mark, str) else NO_STRINGS,
+        etags=StringPool.of([mark]) if isinstance(mark, str) else NO_STRINGS,
     )
     state.set_table(node, table)
     if covered.all():

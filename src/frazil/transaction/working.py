@@ -32,7 +32,7 @@ from frazil.model.chunks import (
     ChunkRef,
     ChunkTable,
     InlineRef,
-    Strings,
+    StringPool,
     VirtualRef,
     concat,
     overlay,
@@ -45,7 +45,7 @@ from frazil.transaction.changeset import ArrayData, ChangeSet, GroupData, ReadyM
 from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid
 from frazil.transaction.reliance import Reliance
-from frazil.transaction.tree import Tree, array_node, build_tree, updated_array
+from frazil.transaction.tree import NodeTree, array_node, build_tree, updated_array
 from frazil.transaction.watching import ChunkWatcher
 
 
@@ -92,7 +92,7 @@ class WorkingState:
         with self.lock:
             self.base_id = base_id
             self._base: Snapshot | None = None
-            self._tree: Tree | None = None
+            self._tree: NodeTree | None = None
             self._manifest_files: dict[bytes, ManifestFile] = {}
 
     @property
@@ -117,7 +117,7 @@ class WorkingState:
         return base
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> NodeTree:
         """The hierarchy with the changes applied."""
         tree = self._tree
         if tree is None:
@@ -451,7 +451,7 @@ class WorkingState:
         changes = self.changes
         for node in self.arrays():
             table = self.table(node, changes)
-            pool = Strings.of(table.locations)
+            pool = StringPool.of(table.locations)
             texts = self.context.containers.expand_many(pool)
             numbers = table.location[table.location >= 0]
             if len(numbers) == len(texts) and (np.diff(numbers, prepend=-1) == 1).all():

@@ -14,13 +14,14 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Tell
 from frazil.repository import Repository
-from frazil.run import Here, JobReport, Progress, Runner, by_size, commit_job, run_told
+from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_told
 from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.local import LocalStorage
 from frazil.tip import Tip
 from frazil.transaction.context import Context
@@ -39,8 +40,8 @@ def clone(
     target: Storage | str | os.PathLike[str],
     *,
     message: str | None = None,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
-    progress: Progress | None = None,
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository, or all of it, to another place.
 
@@ -112,7 +113,7 @@ def _empty_repository(storage: Storage, like: Context) -> Tip:
 
 
 def _clone_all(
-    storage: Storage, target: Storage, runner: Runner, progress: Progress | None
+    storage: Storage, target: Storage, runner: Runner, progress: Tell | None
 ) -> JobReport:
     require_empty(target)
     # What the entry points, read first, lead to was there before the listing began.
@@ -191,7 +192,7 @@ def _copy(
     work: CopyObjects,
     keys: Sequence[str],
     sizes: Sequence[int],
-    progress: Progress | None,
+    progress: Tell | None,
 ) -> int:
     items = [
         ([keys[n] for n in part], [sizes[n] for n in part])

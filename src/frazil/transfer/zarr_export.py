@@ -15,7 +15,8 @@ from frazil.maintenance.compaction import fetch_rows
 from frazil.model.documents import document_of
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Node
-from frazil.run import EMPTY_GROUP, Here, JobReport, Progress, Runner, by_size, path_of, run_told
+from frazil.progress import Tell
+from frazil.run import EMPTY_GROUP, JobReport, LocalRunner, Runner, by_size, path_of, run_told
 from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
@@ -29,7 +30,7 @@ CELL_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
+class ExportPart:
     """Some chunks of an array: a part of one of its manifests."""
 
     node: ArrayNode
@@ -47,8 +48,8 @@ def export(
     *,
     group: str | None = None,
     overwrite: bool = False,
-    runner: Runner = Here(),  # noqa: B008 - a frozen record
-    progress: Progress | None = None,
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository, or a group of it, to a plain Zarr v3 store.
 
@@ -93,7 +94,7 @@ def _below(path: str, top: str, key: Callable[[str], str]) -> str:
     return key(path if top == "/" else path[len(top) :] or "/")
 
 
-def _portions(state: WorkingState, nodes: Iterable[Node]) -> Iterator[Portion]:
+def _portions(state: WorkingState, nodes: Iterable[Node]) -> Iterator[ExportPart]:
     """What items of work copy."""
     for node in (each for each in nodes if isinstance(each, ArrayNode)):
         cells = prod(-(-dim.array_length // max(1, dim.num_chunks)) for dim in node.shape)
@@ -102,7 +103,9 @@ def _portions(state: WorkingState, nodes: Iterable[Node]) -> Iterator[Portion]:
             parts = max(1, -(-known.num_chunk_refs // TASK_CHUNKS))
             size = known.num_chunk_refs * cells * CELL_BYTES // parts
             for part in range(parts):
-                yield Portion(replace(node, manifests=(ref,)), known.size_bytes, part, parts, size)
+                yield ExportPart(
+                    replace(node, manifests=(ref,)), known.size_bytes, part, parts, size
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class ExportChunks:
     target: Storage
     top: str
 
-    def __call__(self, item: Portion) -> tuple[int, int]:
+    def __call__(self, item: ExportPart) -> tuple[int, int]:
         """Copy the chunks of a part; give their number and their bytes."""
         node, parts = item.node, item.parts
         state = WorkingState(self.context, INITIAL_SNAPSHOT_ID)  # for its context only

@@ -20,7 +20,7 @@ from frazil.maintenance.id_sets import RowSet
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType
 from frazil.model.config import ObjectStoreConfig, VirtualChunkContainer
 from frazil.model.stores import AnyObjectStoreConfig
-from frazil.model.strings import Strings, merge_pools
+from frazil.model.strings import StringPool, merge_pools
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
 from frazil.storage.base import Storage, absent, fan_out
 from frazil.storage.local import LocalStorage
@@ -28,7 +28,7 @@ from frazil.storage.locations import VCC, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
 from frazil.storage.wrapped import ReadOnlyStorage
-from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, Source
+from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, UpgradeSource
 
 Relocate: TypeAlias = Callable[[ChunkTable], ChunkTable]
 """Lets references point to where the chunk objects will be."""
@@ -58,7 +58,7 @@ class Transfers:
     missing: int = 0
 
 
-def transfers_of(source: Source, needs: RowSet, mode: ChunkMode) -> Transfers:
+def transfers_of(source: UpgradeSource, needs: RowSet, mode: ChunkMode) -> Transfers:
     """What to link or copy; objects that have their new name already are left out."""
     raw = needs.rows()
     there = dict(source.files.listed("chunks")) if len(raw) else {}
@@ -75,7 +75,7 @@ def transfers_of(source: Source, needs: RowSet, mode: ChunkMode) -> Transfers:
     return Transfers(tuple(wanted), missing)
 
 
-def mover(source: Source, mode: ChunkMode) -> Move:
+def mover(source: UpgradeSource, mode: ChunkMode) -> Move:
     """How this process links or copies chunk objects."""
     return partial(move_chunks, source.files.storage, source.place, mode)
 
@@ -101,7 +101,7 @@ def move_chunks(
         place.make_durable([transfer.target for transfer in group])
 
 
-def require_moved(source: Source, transfers: Transfers) -> None:
+def require_moved(source: UpgradeSource, transfers: Transfers) -> None:
     """Make sure that every chunk object has its new name."""
     if not transfers.wanted:
         return
@@ -118,13 +118,13 @@ def require_moved(source: Source, transfers: Transfers) -> None:
 # --- references to objects where they are ---
 
 
-def chunk_folder(source: Source) -> str:
+def chunk_folder(source: UpgradeSource) -> str:
     """The URL of the folder that old chunk objects are in, with its final slash."""
     root = source.files.storage.url.rstrip("/")
     return normalised(f"{root}/{source.files.folders['chunks']}")
 
 
-def legacy_container(source: Source) -> VirtualChunkContainer:
+def legacy_container(source: UpgradeSource) -> VirtualChunkContainer:
     """The container through which old chunk objects are read.
 
     Raises:
@@ -161,7 +161,7 @@ def _store_config(storage: Storage, folder: str) -> AnyObjectStoreConfig:
     )
 
 
-def relocation(source: Source, target: Generation, mode: ChunkMode) -> Relocate:
+def relocation(source: UpgradeSource, target: Generation, mode: ChunkMode) -> Relocate:
     """What to do with the references of a table, so that they point to where objects will be."""
     if source.shares_folders or mode is not ChunkMode.VIRTUAL:
         return lambda table: table
@@ -177,7 +177,7 @@ def relocation(source: Source, target: Generation, mode: ChunkMode) -> Relocate:
         found, places = np.unique(table.chunk_id[rows], axis=0, return_inverse=True)
         keys = [source.files.key("chunks", ChunkId(each.tobytes())) for each in found]
         names = [above + key.removeprefix(folder) for key in keys]
-        locations, (own, added) = merge_pools([table.locations, Strings.of(names)])
+        locations, (own, added) = merge_pools([table.locations, StringPool.of(names)])
         kind, chunk_id, location = table.kind.copy(), table.chunk_id.copy(), table.location.copy()
         if own is not None:
             location = np.append(own, np.int32(ABSENT))[location].astype(np.int32)

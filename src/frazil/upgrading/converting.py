@@ -29,9 +29,9 @@ from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, Trans
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, ManifestRef, Node
 from frazil.opening import INITIAL_METADATA
 from frazil.storage.assets import Lru, file_attributes, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage, begin
+from frazil.storage.base import Storage, start_in_pool
 from frazil.upgrading.chunks import Relocate
-from frazil.upgrading.source import LEGACY_ID, Source
+from frazil.upgrading.source import LEGACY_ID, UpgradeSource
 
 Tables: TypeAlias = Mapping[NodeId, ChunkTable]
 CACHED_REFS: Final = 2_000_000
@@ -39,7 +39,7 @@ CACHED_REFS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ManifestSlice:
     """Which references of an old manifest a new one holds."""
 
     old: ManifestId
@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeManifest:
     """A manifest that was written, as snapshots know it."""
 
     ref: ManifestRef
@@ -69,7 +69,7 @@ class Converter:
 
     def __init__(
         self,
-        source: Source,
+        source: UpgradeSource,
         target: Generation,
         root: SnapshotId | None,
         sink: Sink,
@@ -85,8 +85,8 @@ class Converter:
         self.entries: Final[dict[SnapshotId, Snapshot]] = {}
         """the new snapshots, without their nodes, by their new ids"""
         self.renamed = self.logs_made = self.dropped = 0
-        self._made: dict[tuple[ManifestId, NodeId, Extents], Made | None] = {}
-        self._parts: dict[ManifestId, Part] = {}
+        self._made: dict[tuple[ManifestId, NodeId, Extents], MadeManifest | None] = {}
+        self._parts: dict[ManifestId, ManifestSlice] = {}
         self._sizes: dict[ManifestId, int] = {}
         self._tables: Lru[ManifestId, Tables] = Lru(
             CACHED_REFS, lambda tables: sum(map(len, tables.values()))
@@ -160,7 +160,7 @@ class Converter:
             nodes.append(replace(node, id=new, manifests=tuple(each.ref for each in found)))
         return nodes, tuple(files.values())
 
-    def _manifest(self, node: ArrayNode, new: NodeId, ref: ManifestRef) -> Made | None:
+    def _manifest(self, node: ArrayNode, new: NodeId, ref: ManifestRef) -> MadeManifest | None:
         """The part of an old manifest that is of an array; None where it has none."""
         box = _visible(node, ref)
         key = ref.id, new, box
@@ -168,7 +168,9 @@ class Converter:
             self._made[key] = self._make(node, new, ref.id, box)
         return self._made[key]
 
-    def _make(self, node: ArrayNode, new: NodeId, old: ManifestId, box: Extents) -> Made | None:
+    def _make(
+        self, node: ArrayNode, new: NodeId, old: ManifestId, box: Extents
+    ) -> MadeManifest | None:
         table = self._old_tables(old).get(node.id)
         if table is None:
             return None
@@ -178,13 +180,13 @@ class Converter:
         if not len(own):
             return None
         id = manifest_id(old, new, box if dropped else None)
-        self._parts[id] = Part(old, node.id, box)
+        self._parts[id] = ManifestSlice(old, node.id, box)
         if id in self._sizes:
             file = ManifestFile(id, self._sizes[id], len(own))
         else:
             file = self._sink.manifest(id, new, self._relocate(own.compact()))
             self._sizes[id] = file.size_bytes
-        return Made(ManifestRef(id, own.extents), file)
+        return MadeManifest(ManifestRef(id, own.extents), file)
 
     def _own(self, table: ChunkTable, rank: int, box: Extents) -> ChunkTable:
         return table.within(box) if table.ndim == rank else ChunkTable.empty(rank)
@@ -310,7 +312,7 @@ AT_ONCE: Final = 64
 
 
 class Sink(ABC):
-    """Takes what a conversion makes, in an order in which nothing refers to what is not there."""
+    """Takes what a conversion makes; objects come before those that refer to them."""
 
     @abstractmethod
     def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
@@ -322,7 +324,7 @@ class Sink(ABC):
 
 
 @dataclass(slots=True)
-class Counting(Sink):
+class CountingSink(Sink):
     """Notes what there is, and which chunk objects are needed."""
 
     manifests: int = 0
@@ -340,7 +342,7 @@ class Counting(Sink):
         """Nothing more is to be known."""
 
 
-class Writing(Sink):
+class WritingSink(Sink):
     """Writes files; each of them as a whole or not at all."""
 
     def __init__(self, place: Storage, generation: Generation, level: int) -> None:
@@ -359,7 +361,7 @@ class Writing(Sink):
         else:
             if len(self._begun) >= AT_ONCE:
                 self._finish()
-            self._begun.append(begin(lambda: self._put(manifest_key(id), blob, "manifest")))
+            self._begun.append(start_in_pool(lambda: self._put(manifest_key(id), blob, "manifest")))
         return ManifestFile(id, len(blob), len(table))
 
     def _finish(self) -> None:

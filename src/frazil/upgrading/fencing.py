@@ -1,6 +1,6 @@
-"""Old branches get a last entry that leads nowhere, so that nobody commits to what has moved.
+"""Old branches get a last entry that leads nowhere, so that old clients cannot commit to them.
 
-Before that, whoever converts a repository claims it, and says to what.
+Before that, the process that converts a repository claims it, and says to which version.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import OldRefs
 from frazil.model.config import StorageRetriesSettings
-from frazil.opening import detect
+from frazil.opening import detect_generation
 from frazil.storage.base import LostRace, Storage, require_deleted
 from frazil.storage.legacy.g1 import StateFile
-from frazil.upgrading.source import ChunkMode, Source, cannot, marker
+from frazil.upgrading.source import ChunkMode, UpgradeSource, cannot, marker
 
 NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
 
 
-def require_no_other(source: Source, target: Generation) -> None:
+def require_no_other(source: UpgradeSource, target: Generation) -> None:
     """Refuse to upgrade to one spec what is on its way to another."""
     found = _markers(source)
     if found - {marker(target)}:
@@ -39,7 +39,7 @@ def require_no_other(source: Source, target: Generation) -> None:
         )
 
 
-def _markers(source: Source) -> set[str]:
+def _markers(source: UpgradeSource) -> set[str]:
     refs = source.refs
     if isinstance(refs, NumberedRefs):
         tips = [refs.tip(name) for name in refs.branches()]
@@ -49,7 +49,7 @@ def _markers(source: Source) -> set[str]:
     return set()
 
 
-def fence(source: Source, refs: OldRefs, target: Generation) -> bool:
+def fence(source: UpgradeSource, refs: OldRefs, target: Generation) -> bool:
     """Fence all branches that are still where `refs` says; False when one has moved.
 
     The main branch is last: while it is open, the repository is not on its way anywhere.
@@ -60,7 +60,9 @@ def fence(source: Source, refs: OldRefs, target: Generation) -> bool:
     return all(_fence_branch(source, name, refs.branches[name], target) for name in names)
 
 
-def _fence_branch(source: Source, name: str, expected: SnapshotId, target: Generation) -> bool:
+def _fence_branch(
+    source: UpgradeSource, name: str, expected: SnapshotId, target: Generation
+) -> bool:
     refs = source.refs
     assert isinstance(refs, NumberedRefs)
     tip = refs.tip(name)
@@ -96,7 +98,7 @@ def _fence_state(file: StateFile, refs: OldRefs, target: Generation) -> bool:
 # --- taking them down ---
 
 
-def fences(source: Source) -> list[str]:
+def fences(source: UpgradeSource) -> list[str]:
     """The keys of all fences of numbered branches, that of the main branch last."""
     refs = source.refs
     if not isinstance(refs, NumberedRefs):
@@ -109,7 +111,7 @@ def fences(source: Source) -> list[str]:
     return found
 
 
-def open_again(source: Source) -> None:
+def open_again(source: UpgradeSource) -> None:
     """Take all fences down."""
     if isinstance(source.refs, StateFileRefs):
         _open_state(source.refs.file, source.context.config.update_retries())
@@ -146,7 +148,7 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
     wanted = json.dumps({"to": marker(target), "chunks": str(mode)}).encode()
     made = create_object(place, CLAIM_KEY, wanted, JSON_FILE)
     if not isinstance(made, LostRace):
-        found = detect(place)
+        found = detect_generation(place)
         if found is None or found.generation.dialect is not None:
             return
         release(place)

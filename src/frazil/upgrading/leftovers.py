@@ -20,7 +20,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.upgrade import OldRefs, is_whole, migrated
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
-from frazil.opening import detect, open_context
+from frazil.opening import detect_generation, open_context
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
 from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context, make_context
@@ -28,7 +28,7 @@ from frazil.upgrading.chunks import legacy_container
 from frazil.upgrading.fencing import late
 from frazil.upgrading.source import (
     ChunkMode,
-    Source,
+    UpgradeSource,
     cannot,
     keep_once,
     preserved_keys,
@@ -42,7 +42,7 @@ COLON_REFS: Final = tuple(
 """How keys of refs begin that were made before names had dots."""
 
 
-def new_config(source: Source, mode: ChunkMode) -> JSON | None:
+def new_config(source: UpgradeSource, mode: ChunkMode) -> JSON | None:
     """The configuration of the new repository: the old one, and where old chunks are if needed."""
     stored = source.refs.stored_config()
     if mode is not ChunkMode.VIRTUAL or source.shares_folders:
@@ -53,7 +53,7 @@ def new_config(source: Source, mode: ChunkMode) -> JSON | None:
 
 
 def publish(
-    source: Source,
+    source: UpgradeSource,
     target: Generation,
     refs: OldRefs,
     entries: Mapping[SnapshotId, Snapshot],
@@ -71,7 +71,7 @@ def publish(
 
 
 def _publish_repo_object(
-    source: Source,
+    source: UpgradeSource,
     refs: OldRefs,
     entries: Mapping[SnapshotId, Snapshot],
     config: JSON | None,
@@ -86,7 +86,7 @@ def _publish_repo_object(
     source.place.make_durable([REPO_KEY])
 
 
-def _publish_files(source: Source, refs: OldRefs, config: JSON | None) -> None:
+def _publish_files(source: UpgradeSource, refs: OldRefs, config: JSON | None) -> None:
     encoded = source.place.percent_encodes_names
     if config is not None:
         _replace(source, CONFIG_KEY, config_map_to_yaml(config), is_config=True)
@@ -104,7 +104,7 @@ def _publish_files(source: Source, refs: OldRefs, config: JSON | None) -> None:
         raise late()
 
 
-def _replace(source: Source, key: str, data: bytes, *, is_config: bool = False) -> None:
+def _replace(source: UpgradeSource, key: str, data: bytes, *, is_config: bool = False) -> None:
     """Write a file that nobody uses before the main branch is there."""
     place = source.place
     if place.get(key) == data:
@@ -115,7 +115,7 @@ def _replace(source: Source, key: str, data: bytes, *, is_config: bool = False) 
     place.make_durable([key])
 
 
-def hide_old_refs(source: Source, target: Generation) -> None:
+def hide_old_refs(source: UpgradeSource, target: Generation) -> None:
     """Put old refs aside whose names readers of spec 1 stumble over.
 
     Writers of that age then find no branch, which stops them as well as a fence.
@@ -151,13 +151,13 @@ AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Leftovers:
     """The old repository at a place, and the new one if it is published."""
 
-    source: Source
+    source: UpgradeSource
     new: Context | None
 
-    def require_readable(self) -> Seen:
+    def require_readable(self) -> RepositoryContents:
         """Make sure that the old history is there; tell what it would be in the new repository."""
         source = self.source
         try:
@@ -168,11 +168,11 @@ class Left:
         root = source.root_of(refs, history)
         new = renamed(refs, root)
         ids = {INITIAL_SNAPSHOT_ID if one == root else one for one in history}
-        return Seen(dict(new.branches), dict(new.tags), set(new.deleted_tags), ids)
+        return RepositoryContents(dict(new.branches), dict(new.tags), set(new.deleted_tags), ids)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RepositoryContents:
     """What a repository holds, as far as an undone upgrade could lose it."""
 
     branches: dict[str, SnapshotId]
@@ -182,7 +182,7 @@ class Seen:
     """those that refs lead to"""
 
 
-def seen_in(new: Context) -> Seen:
+def seen_in(new: Context) -> RepositoryContents:
     """What a new repository holds."""
     refs = new.refs
     if isinstance(refs, RepoObjectRefs):
@@ -197,12 +197,12 @@ def seen_in(new: Context) -> Seen:
             if entry.id in found:
                 break
             found.add(entry.id)
-    return Seen(branches, tags, gone, found)
+    return RepositoryContents(branches, tags, gone, found)
 
 
 def new_at(place: Storage) -> Context | None:
     """The repository of spec 1 or 2 at a place."""
-    found = detect(place)
+    found = detect_generation(place)
     if found is None or found.generation.dialect is not None:
         return None
     return open_context(place, None, None)
@@ -219,14 +219,16 @@ def show_hidden_refs(place: Storage) -> None:
         put_back(place, key)
 
 
-def left_at(place: Storage, new: Context | None, store_root: Storage | str | None = None) -> Left:
+def left_at(
+    place: Storage, new: Context | None, store_root: Storage | str | None = None
+) -> Leftovers:
     """The old repository at a place."""
     old = find_legacy(place)
     if old is None:
         raise cannot("there are no files of an older generation here, or they were cleaned up")
     config = RepositoryConfig() if new is None else new.config
     context = make_context(place, old.generation, config, None, old, store_root)
-    return Left(source_of(context), new)
+    return Leftovers(source_of(context), new)
 
 
 def delete_all(place: Storage, keys: Iterable[str]) -> None:

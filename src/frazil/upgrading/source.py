@@ -127,7 +127,7 @@ def cannot(message: str, **facts: object) -> SessionStateError:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class OldSnapshot:
     """What the order of conversion needs of a snapshot."""
 
     id: SnapshotId
@@ -137,7 +137,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class UpgradeSource:
     """The repository that is to be upgraded."""
 
     context: Context
@@ -200,8 +200,8 @@ class Source:
     # --- history ---
 
     def history(
-        self, tips: Iterable[SnapshotId], known: dict[SnapshotId, Link]
-    ) -> dict[SnapshotId, Link]:
+        self, tips: Iterable[SnapshotId], known: dict[SnapshotId, OldSnapshot]
+    ) -> dict[SnapshotId, OldSnapshot]:
         """The snapshots that some tips descend from, parents before children.
 
         Those in `known` are not read again.
@@ -210,9 +210,9 @@ class Source:
             SnapshotNotFoundError: one of them is missing.
             FormatError: they descend from each other in a circle.
         """
-        ordered: dict[SnapshotId, Link] = {}
+        ordered: dict[SnapshotId, OldSnapshot] = {}
         for tip in sorted(tips):
-            chain: dict[SnapshotId, Link] = {}
+            chain: dict[SnapshotId, OldSnapshot] = {}
             current: SnapshotId | None = tip
             while current is not None and current not in ordered:
                 if current in chain:
@@ -229,11 +229,11 @@ class Source:
             raise SnapshotNotFoundError("a snapshot of the history is missing", snapshot=id)
         return found
 
-    def _link(self, id: SnapshotId) -> Link:
+    def _link(self, id: SnapshotId) -> OldSnapshot:
         snapshot = self.snapshot(id)
-        return Link(id, snapshot.parent_id, snapshot.flushed_at, not snapshot.nodes)
+        return OldSnapshot(id, snapshot.parent_id, snapshot.flushed_at, not snapshot.nodes)
 
-    def root_of(self, refs: OldRefs, history: dict[SnapshotId, Link]) -> SnapshotId | None:
+    def root_of(self, refs: OldRefs, history: dict[SnapshotId, OldSnapshot]) -> SnapshotId | None:
         """The first snapshot of main, if it has no nodes: new repositories give it a fixed id."""
         root = refs.branches[MAIN]
         while (parent := history[root].parent_id) is not None:
@@ -251,12 +251,12 @@ class Source:
         return name or plain_name(self.age, "snapshots", id)
 
 
-def source_of(context: Context) -> Source:
+def source_of(context: Context) -> UpgradeSource:
     """The old repository that a context is of."""
     files = legacy_files(context.storage)
     if files is None or not isinstance(context.refs, FileRefs):
         raise cannot("this repository is not from before spec version 1")
-    return Source(context, files, context.refs)
+    return UpgradeSource(context, files, context.refs)
 
 
 # --- files of G3 that are kept ---
@@ -284,7 +284,7 @@ def preserve(place: Storage, keys: Iterable[str]) -> None:
     place.make_durable([key for key in kept if key is not None])
 
 
-def keys_of(source: Source, ids: Iterable[SnapshotId]) -> Iterator[str]:
+def changed_files(source: UpgradeSource, ids: Iterable[SnapshotId]) -> Iterator[str]:
     """The files of some snapshots that are overwritten, or would look like garbage later."""
     if not source.shares_folders:
         return

@@ -31,7 +31,7 @@ from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.context import Context
 from frazil.upgrading.fencing import fences, open_again, release
 from frazil.upgrading.leftovers import (
-    Left,
+    Leftovers,
     delete_all,
     hidden_refs,
     left_at,
@@ -42,8 +42,8 @@ from frazil.upgrading.leftovers import (
 )
 from frazil.upgrading.source import (
     LEGACY_CHUNKS,
-    Source,
     TidyReport,
+    UpgradeSource,
     cannot,
     preserved_keys,
     put_back,
@@ -89,7 +89,7 @@ def undo(
 
 def _checked(
     place: Storage, hidden: Sequence[str], store_root: Storage | str | None, *, force: bool
-) -> Left:
+) -> Leftovers:
     """The old repository, if it is whole and may take the place of the new one."""
     new = new_at(place)
     # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
@@ -108,7 +108,7 @@ def _checked(
     return left
 
 
-def _made(source: Source, kept: Sequence[str]) -> Iterator[Listed]:
+def _made(source: UpgradeSource, kept: Sequence[str]) -> Iterator[Listed]:
     """The files that an upgrade has made, and those that came after it."""
     place = source.place
     for key in (REPO_KEY, CONFIG_KEY):
@@ -129,7 +129,7 @@ def _made(source: Source, kept: Sequence[str]) -> Iterator[Listed]:
     yield from _new_refs(source, known)
 
 
-def _new_refs(source: Source, known: set[str]) -> Iterator[Listed]:
+def _new_refs(source: UpgradeSource, known: set[str]) -> Iterator[Listed]:
     """Refs of spec 1: branches always, tags where the old ones were called otherwise."""
     refs = source.refs
     had_dots = isinstance(refs, NumberedRefs) and refs.layout.prefix is RefPrefix.DOT
@@ -141,7 +141,7 @@ def _new_refs(source: Source, known: set[str]) -> Iterator[Listed]:
             yield item
 
 
-def _go_back(source: Source, kept: Sequence[str], made: Sequence[Listed]) -> None:
+def _go_back(source: UpgradeSource, kept: Sequence[str], made: Sequence[Listed]) -> None:
     place = source.place
     main = branch_key(MAIN, encoded=place.percent_encodes_names)
     delete_all(place, [REPO_KEY])
@@ -157,7 +157,7 @@ def _go_back(source: Source, kept: Sequence[str], made: Sequence[Listed]) -> Non
 ORDER: Final[tuple[Kind, ...]] = ("snapshots", "manifests", "attributes", "chunks")
 
 
-def clean(
+def delete_old_files(
     place: Storage,
     *,
     dry_run: bool = False,
@@ -200,7 +200,7 @@ def clean(
     )
 
 
-def _require_own(source: Source) -> None:
+def _require_own(source: UpgradeSource) -> None:
     """Refuse to delete what is outside of the repository."""
     if isinstance(source.files.storage, ReadOnlyStorage):
         raise ReadOnlyError(
@@ -211,7 +211,7 @@ def _require_own(source: Source) -> None:
         )
 
 
-def _old_files(source: Source, new: Context) -> Iterator[Listed]:
+def _old_files(source: UpgradeSource, new: Context) -> Iterator[Listed]:
     if source.shares_folders:
         yield from _preserved(source.place)
         if new.generation.repo_object and (config := source.place.head(CONFIG_KEY)) is not None:
@@ -230,7 +230,7 @@ def _reads_old_chunks(new: Context) -> bool:
 
 
 def _preserved(place: Storage) -> Iterator[Listed]:
-    """Files of G3 that were preserved, and those that nobody has overwritten; refs last."""
+    """Files of G3 that were preserved, and those that were never overwritten; refs last."""
     found = [*place.list(PRESERVED)]
     refs = [item for item in found if item.key.startswith(f"{PRESERVED}refs/")]
     rest = [item for item in found if item not in refs]
@@ -245,7 +245,7 @@ def _preserved(place: Storage) -> Iterator[Listed]:
     yield from refs
 
 
-def _old_refs(source: Source, new: Context) -> Iterator[Listed]:
+def _old_refs(source: UpgradeSource, new: Context) -> Iterator[Listed]:
     """Files of old refs that are no fences; the first file of the main branch goes last."""
     refs = source.refs
     if not isinstance(refs, NumberedRefs):

@@ -25,21 +25,21 @@ from frazil.upgrading.chunks import (
     require_moved,
     transfers_of,
 )
-from frazil.upgrading.converting import Converter, Counting, Writing
+from frazil.upgrading.converting import Converter, CountingSink, WritingSink
 from frazil.upgrading.fencing import claim, fence, release, require_no_other
 from frazil.upgrading.leftovers import hide_old_refs, new_config, publish, renamed, require_writable
 from frazil.upgrading.source import (
     ChunkMode,
-    Link,
-    Source,
+    OldSnapshot,
     UpgradeReport,
-    keys_of,
+    UpgradeSource,
+    changed_files,
     preserve,
     source_of,
     target_generation,
 )
 
-MakeMove: TypeAlias = Callable[[Source, ChunkMode], Move]
+MakeMove: TypeAlias = Callable[[UpgradeSource, ChunkMode], Move]
 """Gives the way in which chunk objects of a repository are linked or copied."""
 
 
@@ -47,13 +47,13 @@ MakeMove: TypeAlias = Callable[[Source, ChunkMode], Move]
 class Survey:
     """What is there to be upgraded, looked at without writing anything."""
 
-    source: Source
+    source: UpgradeSource
     target: Generation
     mode: ChunkMode
     refs: OldRefs
-    history: dict[SnapshotId, Link]
+    history: dict[SnapshotId, OldSnapshot]
     root: SnapshotId | None
-    counted: Counting
+    counted: CountingSink
     converter: Converter
     transfers: Transfers = field(default_factory=Transfers)
 
@@ -97,7 +97,7 @@ def survey(context: Context, to: int, mode: str) -> Survey:
     history = source.history(source.tips(refs), {})
     root = source.root_of(refs, history)
     new_config(source, how)  # tells when chunks cannot be virtual here
-    counted = Counting()
+    counted = CountingSink()
     converter = Converter(source, target, root, counted, relocation(source, target, how))
     for id in history:
         converter.convert(id)
@@ -136,7 +136,7 @@ def upgrade(
 def _apply(found: Survey, move: Move) -> None:
     source, target = found.source, found.target
     level = source.context.config.compression_level()
-    sink = Writing(source.place, target, level)
+    sink = WritingSink(source.place, target, level)
     relocate = relocation(source, target, found.mode)
     converter = Converter(source, target, found.root, sink, relocate)
     claim(source.place, target, found.mode)
@@ -151,13 +151,16 @@ def _apply(found: Survey, move: Move) -> None:
             break
         found.history = history
     config = new_config(source, found.mode)
-    publish(source, target, renamed(refs, found.root), converter.entries, config)
+    # What lost its refs since it was converted may have lost its chunks as well.
+    new = (converter.done[id].id for id in history)
+    entries = {id: converter.entries[id] for id in new}
+    publish(source, target, renamed(refs, found.root), entries, config)
     hide_old_refs(source, target)
     release(source.place)
 
 
 def _convert(
-    found: Survey, converter: Converter, history: dict[SnapshotId, Link], move: Move
+    found: Survey, converter: Converter, history: dict[SnapshotId, OldSnapshot], move: Move
 ) -> None:
     """Convert what was not converted yet: all at first, later what others have committed."""
     todo = [id for id in history if id not in converter.done]
@@ -169,12 +172,12 @@ def _convert(
         transfers = transfers_of(found.source, found.counted.needs, found.mode)
         move(transfers.wanted)
         require_moved(found.source, transfers)
-    preserve(found.source.place, keys_of(found.source, todo))
+    preserve(found.source.place, changed_files(found.source, todo))
     for id in todo:
         converter.convert(id)
 
 
-def _is_settled(source: Source, refs: OldRefs, converter: Converter) -> bool:
+def _is_settled(source: UpgradeSource, refs: OldRefs, converter: Converter) -> bool:
     """Whether all that the fenced repository holds was converted."""
     now = source.read_refs()
     return now == refs and source.tips(now) <= converter.done.keys()

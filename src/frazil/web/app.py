@@ -20,19 +20,20 @@ from frazil.cli.answers import Exit, exit_code
 from frazil.errors import FrazilError
 from frazil.masking import safe
 from frazil.model.values import SnapshotInfo
+from frazil.transaction.opened import context_of
 from frazil.web import data, pages, queries, reports
 from frazil.web.asking import Answer, Ask, Binary, Data, Page
 from frazil.web.guard import FOREIGN, Guard
-from frazil.web.library import Library, Shown
+from frazil.web.library import Library, ServedRepository
 from frazil.web.rendering import make_environment
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 from frazil.web.work import BusyError, Workers
-from frazil.web.zarr_http import Asked, serve_key, split_path
+from frazil.web.zarr_http import RequestHeaders, serve_key, split_path
 
 log = logging.getLogger("uvicorn.error")  # the one that a server shows
 
 Handler = Callable[[Request], Awaitable[Response]]
-ListRow: TypeAlias = tuple[Shown, int, int, SnapshotInfo | None, str | None]
+ListRow: TypeAlias = tuple[ServedRepository, int, int, SnapshotInfo | None, str | None]
 """A repository with its numbers of branches and tags, its newest commit, or what is wrong."""
 STATIC: Final = Path(__file__).parent / "static"
 STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
@@ -51,7 +52,7 @@ TITLES: Final = {
 class Explorer:
     """A server's repositories, with all that answers about them."""
 
-    def __init__(self, library: Library, settings: Settings) -> None:
+    def __init__(self, library: Library, settings: ServerSettings) -> None:
         self.library = library
         self.settings = settings
         self.workers = Workers(settings.limits)
@@ -99,7 +100,7 @@ class Explorer:
                 headers = {"cache-control": _kept(is_fixed)}
                 return Response(body, 200, headers, "application/octet-stream")
 
-    def _shared(self, shown: Shown | None, page: str) -> dict[str, Any]:
+    def _shared(self, shown: ServedRepository | None, page: str) -> dict[str, Any]:
         return {
             "repository": shown,
             "page": page,
@@ -117,7 +118,7 @@ class Explorer:
         found = self._rendered("repositories.html", {**self._shared(None, ""), "rows": rows})
         return HTMLResponse(found, headers={"cache-control": "no-cache"})
 
-    async def _listed(self, shown: Shown) -> ListRow:
+    async def _listed(self, shown: ServedRepository) -> ListRow:
         """One repository of the list; what is wrong with one is no trouble for the others."""
         try:
             return await self.workers.run(shown.name, _list_row, shown, seconds=LISTED_S)
@@ -143,9 +144,9 @@ class Explorer:
             return _plain(500, UNEXPECTED)
         return Response(found.body, found.status, found.headers)
 
-    def _asked(self, request: Request) -> Asked:
+    def _asked(self, request: Request) -> RequestHeaders:
         headers = request.headers
-        return Asked(
+        return RequestHeaders(
             headers.get("range"),
             headers.get("if-range"),
             headers.get("if-none-match"),
@@ -178,8 +179,8 @@ class Explorer:
         return self._told(status, f"there is nothing at {request.url.path}", None, is_page=True)
 
 
-def _list_row(shown: Shown) -> ListRow:
-    refs = shown.repository.context.refs
+def _list_row(shown: ServedRepository) -> ListRow:
+    refs = context_of(shown.repository).refs
     branches, tags = refs.branches(), refs.tags()
     tip = branches.get("main") or next(iter(branches.values()), None)
     newest = None if tip is None else shown.info(str(tip))
@@ -198,7 +199,7 @@ def _status(error: FrazilError) -> int:
     return 503 if isinstance(error, BusyError) else STATUS.get(exit_code(error), 500)
 
 
-def make_app(library: Library, settings: Settings) -> Guard:
+def make_app(library: Library, settings: ServerSettings) -> Guard:
     """The whole application, guard included."""
     explorer = Explorer(library, settings)
 

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 from frazil.errors import InvalidInputError
 from frazil.session import Session
 from frazil.transaction.keys import clean_path
-from frazil.web.library import Shown
-from frazil.web.settings import Limits
+from frazil.web.library import ServedRepository
+from frazil.web.settings import RequestLimits
 from frazil.web.work import Workers
 
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")  # digits of other scripts are none for `int`, or odd
@@ -22,9 +22,9 @@ _NUMBER: Final = re.compile(r"[0-9]{1,4}")  # digits of other scripts are none f
 class Ask:
     """What is asked of one repository."""
 
-    shown: Shown
+    shown: ServedRepository
     params: Mapping[str, str]
-    limits: Limits
+    limits: RequestLimits
     workers: Workers
     is_foreign: bool = False
     """whether a link of another site led here"""

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.drawing.cells import MapAxes, place
+from frazil.drawing.cells import MapAxes, cells_of_chunks
 from frazil.errors import InvalidInputError
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
 from frazil.transaction.working import WorkingState
-from frazil.web.settings import Limits
+from frazil.web.settings import RequestLimits
 
 
-def bounded_table(state: WorkingState, node: ArrayNode, limits: Limits) -> ChunkTable:
+def bounded_table(state: WorkingState, node: ArrayNode, limits: RequestLimits) -> ChunkTable:
     """The references of an array, unless they are too many for a page.
 
     Raises:
@@ -42,11 +42,11 @@ def written_map(
     size = axes.rows * axes.columns
     found = np.full(size, -1, np.int64)
     present = np.zeros(size, np.bool_)
-    present[place(coords, axes)[0]] = True
+    present[cells_of_chunks(coords, axes)[0]] = True
     for number, chunks in enumerate(written):
         here = present if chunks is None else np.zeros(size, np.bool_)
         if chunks is not None and len(chunks):
-            here[place(chunks, axes)[0]] = True
+            here[cells_of_chunks(chunks, axes)[0]] = True
         found[here & (found < 0)] = number
         if (found >= 0).all():
             break
@@ -55,7 +55,7 @@ def written_map(
 
 def changed_map(chunks: npt.NDArray[Any], axes: MapAxes) -> list[int]:
     """How many of some chunks lie in each cell."""
-    cells, _ = place(chunks, axes)
+    cells, _ = cells_of_chunks(chunks, axes)
     return np.bincount(cells, minlength=axes.rows * axes.columns).tolist()  # type: ignore[no-any-return]
 
 

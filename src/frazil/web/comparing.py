@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cli.values import document
+from frazil.cli.values import zarr_json
 from frazil.comparing.candidates import different_chunks, written_chunks
 from frazil.errors import FrazilError
 from frazil.model.nodes import ArrayNode, Node
@@ -29,7 +29,7 @@ I64: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ChangedField:
     """One entry of a `zarr.json` that differs, as text."""
 
     name: str
@@ -50,7 +50,7 @@ class NodeChange:
     """added, deleted, moved or changed"""
     before: str | None = None
     """where it was, if it moved"""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[ChangedField, ...] = ()
     chunks: int | None = None
     """how many references differ; None: not counted"""
 
@@ -123,7 +123,7 @@ def _changed(old: WorkingState, one: Node, new: WorkingState, other: Node) -> No
     if isinstance(one, ArrayNode) and isinstance(other, ArrayNode):
         chunks = 0
         if one.manifests != other.manifests:
-            chunks = len(changed_chunks(old, one, new, other))
+            chunks = len(differing_chunks(old, one, new, other))
     moved = one.path != other.path
     if not fields and not chunks and not moved:
         return None
@@ -131,7 +131,7 @@ def _changed(old: WorkingState, one: Node, new: WorkingState, other: Node) -> No
     return NodeChange(other.path, _kind(other), what, one.path if moved else None, fields, chunks)
 
 
-def changed_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:
+def differing_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:
     """The chunks of an array whose references differ, (n, ndim)."""
     if len(one.shape) != len(other.shape):
         return new.table(other).coords.astype(np.int64)
@@ -139,10 +139,10 @@ def changed_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: 
     return different_chunks(old, one, new, other, candidates)
 
 
-def changed_fields(one: Node, other: Node) -> tuple[Field, ...]:
+def changed_fields(one: Node, other: Node) -> tuple[ChangedField, ...]:
     """What differs in the `zarr.json` of a node, attribute by attribute."""
     try:
-        before, after = document(one), document(other)
+        before, after = zarr_json(one), zarr_json(other)
     except FrazilError:
         return ()
     found = _fields(before, after, skip=("attributes",))
@@ -153,10 +153,12 @@ def changed_fields(one: Node, other: Node) -> tuple[Field, ...]:
 
 def _fields(
     before: dict[str, Any], after: dict[str, Any], prefix: str = "", skip: tuple[str, ...] = ()
-) -> tuple[Field, ...]:
+) -> tuple[ChangedField, ...]:
     names = [name for name in dict.fromkeys((*before, *after)) if name not in skip]
     return tuple(
-        Field(prefix + name, before.get(name), after.get(name), name in before, name in after)
+        ChangedField(
+            prefix + name, before.get(name), after.get(name), name in before, name in after
+        )
         for name in names
         if (name in before) != (name in after) or before.get(name) != after.get(name)
     )

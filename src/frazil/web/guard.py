@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 
 ZARR: Final = "/zarr/"
 BY_PATH: Final = "/t/"
@@ -49,7 +49,7 @@ CORS_HEADERS: Final[Mapping[str, str]] = {
 class Guard:
     """An ASGI application around another one, which sees only requests that may be answered."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
         self._settings = settings
 

@@ -17,6 +17,7 @@ from frazil.model.values import SnapshotInfo
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.trust import split_word
+from frazil.transaction.opened import context_of
 from frazil.urls import MAIN, parse_url
 from frazil.web.outline import Outline, outline_of
 
@@ -27,7 +28,7 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(eq=False)
-class Shown:
+class ServedRepository:
     """One repository under its name; it is opened on first use, and again if that failed."""
 
     name: str
@@ -109,7 +110,7 @@ class Shown:
 
     def refs(self) -> dict[str, list[tuple[str, str]]]:
         """Branches and tags, as pairs of kind and name, by the snapshot they point to."""
-        refs = self.repository.context.refs
+        refs = context_of(self.repository).refs
         found: dict[str, list[tuple[str, str]]] = {}
         for kind, names in (("branch", refs.branches()), ("tag", refs.tags())):
             for name, target in sorted(names.items()):
@@ -118,7 +119,7 @@ class Shown:
 
     def state_key(self) -> Hashable:
         """What changes whenever branches or tags do."""
-        refs = self.repository.context.refs
+        refs = context_of(self.repository).refs
         return (
             self.name,
             tuple(sorted((name, str(at)) for name, at in refs.branches().items())),
@@ -135,17 +136,17 @@ class Shown:
 
     def parse(self, snapshot_id: str) -> SnapshotId:
         """An id as the engine has it."""
-        return self.repository.context.refs.snapshot_id(snapshot_id)
+        return context_of(self.repository).refs.snapshot_id(snapshot_id)
 
 
 class Library:
     """All repositories of a server."""
 
     def __init__(self, urls: Iterable[str], authorize: Sequence[str] = ()) -> None:
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, ServedRepository] = {}
         for url in urls:
             name = self._free_name(url)
-            self._shown[name] = Shown(name, url, tuple(authorize))
+            self._shown[name] = ServedRepository(name, url, tuple(authorize))
 
     def _free_name(self, url: str) -> str:
         path = parse_url(url).url.partition("?")[0].rstrip("/")
@@ -155,13 +156,13 @@ class Library:
             name, number = f"{base}-{number}", number + 1
         return name
 
-    def __iter__(self) -> Iterator[Shown]:
+    def __iter__(self) -> Iterator[ServedRepository]:
         return iter(self._shown.values())
 
     def __len__(self) -> int:
         return len(self._shown)
 
-    def find(self, name: str) -> Shown:
+    def find(self, name: str) -> ServedRepository:
         """A repository by its name.
 
         Raises:

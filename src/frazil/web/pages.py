@@ -9,16 +9,17 @@ from typing import Any, Final
 
 from frazil.cli.history import event_name, update_data
 from frazil.cli.places import find_node
-from frazil.cli.values import codec_names, document, summary, usage
+from frazil.cli.values import codec_names, summary, usage, zarr_json
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.masking import shown_data
 from frazil.model.lanes import parents_of
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import SnapshotInfo
+from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.chunk_maps import bounded_table, dimension_names
 from frazil.web.comparing import Changes, changed_fields, changes_of, compare
-from frazil.web.work import Pending
+from frazil.web.work import PendingWork
 
 UPDATE_ROWS: Final = 100
 MOST_TEXTS: Final = 500
@@ -31,7 +32,7 @@ def overview(ask: Ask) -> Answer:
     """What a repository is: branches, tags, sizes, growth."""
     shown = ask.shown
     repository = shown.repository
-    context = repository.context
+    context = context_of(repository)
     generation = context.generation
     status = repository.get_status() if generation.repo_object else None
     snapshots = shown.snapshots()
@@ -68,21 +69,21 @@ def _metadata(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _texts(found: Mapping[str, Any], most: int) -> list[tuple[str, str]]:
     """Names and values for people, as many as a page has room for."""
     left = TEXT_OF_PAGE
-    told = []
+    rows = []
     for number, (name, value) in enumerate(found.items()):
         if number == MOST_TEXTS or left <= 0:
-            told.append(("…", f"{len(found) - number:,} more"))
+            rows.append(("…", f"{len(found) - number:,} more"))
             break
         text = _json(value, min(most, left))
         left -= len(name) + len(text)
-        told.append((name if len(name) <= most else name[:most] + "…", text))
-    return told
+        rows.append((name if len(name) <= most else name[:most] + "…", text))
+    return rows
 
 
 def _json(value: object, most: int) -> str:
     """A JSON value for people: without secrets, cut where it is long."""
-    told = shown_data(value)
-    text = told if isinstance(told, str) else json.dumps(told, indent=2, ensure_ascii=False)
+    data = shown_data(value)
+    text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
     return text if len(text) <= most else text[:most] + "\n… (cut)"
 
 
@@ -99,7 +100,7 @@ def commit(ask: Ask) -> Answer:
     snapshot_id = ask.snapshot_id
     info = ask.shown.info(snapshot_id)
     files = ask.shown.repository.list_manifest_files(snapshot_id)
-    changes: Changes | Pending | None = None
+    changes: Changes | PendingWork | None = None
     if info.parent_id is not None:
         parent_id = info.parent_id
 
@@ -110,7 +111,7 @@ def commit(ask: Ask) -> Answer:
             return changes_of(found, ask.limits.rows)
 
         changes = ask.workers.long(("commit", ask.shown.name, snapshot_id), work, 4)
-    if isinstance(changes, Pending):
+    if isinstance(changes, PendingWork):
         return Page("working.html", {"what": "Looking what the commit changed"}, 202)
     tree = ask.session.state.tree
     return Page(
@@ -167,7 +168,7 @@ def _summary(node: Node) -> dict[str, Any]:
 
 
 def _attributes(node: Node, most: int) -> list[tuple[str, str]]:
-    found = document(node).get("attributes")
+    found = zarr_json(node).get("attributes")
     if not isinstance(found, dict):
         return []
     return _texts(found, most)
@@ -187,7 +188,7 @@ def _version(ask: Ask) -> dict[str, Any]:
 def array(ask: Ask) -> Answer:
     """An array: what it is, and where its chunks are."""
     state, node = ask.session.state, ask.session.state.array(ask.path)
-    meta = document(node)
+    meta = zarr_json(node)
     try:
         table = bounded_table(state, node, ask.limits)
         used: dict[str, Any] | None = usage(table)
@@ -236,7 +237,7 @@ def diff(ask: Ask) -> Answer:
         return list(compare(ask.shown.session(old), ask.shown.session(new)))
 
     found = ask.workers.long(("diff", ask.shown.name, old, new), work, 4)
-    if isinstance(found, Pending):
+    if isinstance(found, PendingWork):
         return Page("working.html", {"what": "Comparing the versions"}, 202)
     return Page(
         "diff.html",
@@ -310,7 +311,7 @@ def diff_array(ask: Ask) -> Answer:
 def operations(ask: Ask) -> Answer:
     """Everything that was done to the repository."""
     first = max(0, ask.number("from", 0))
-    if not ask.shown.repository.context.generation.repo_object:
+    if not context_of(ask.shown.repository).generation.repo_object:
         return Page("operations.html", {"updates": [], "has_log": False, "first": 0, "more": False})
     found = list(islice(ask.shown.repository.ops_log(), first, first + UPDATE_ROWS + 1))
     return Page(

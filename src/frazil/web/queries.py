@@ -44,14 +44,14 @@ def sql(ask: Ask) -> Answer:
         return Page("sql.html", {**values, **empty, "foreign": True})
     explain, checked = checked_query(query)
     found = _run(ask, checked, explain=explain)
-    told = {
+    shown = {
         "columns": found.columns,
         "numbers": found.are_numbers,
         "rows": list(found.texts(null="NULL")),
         "is_cut": found.is_cut,
         "ran": True,
     }
-    return Page("sql.html", {**values, **told})
+    return Page("sql.html", {**values, **shown})
 
 
 def checked_query(query: str) -> tuple[bool, str]:

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import frazil
-from frazil.cli.text import axes, counted, moment, one_line, short, size
+from frazil.cli.text import axes, counted, one_line, second_text, short, size
 from frazil.masking import safe
 from frazil.web.drawing import growth_chart
 
@@ -29,7 +29,7 @@ def make_environment() -> Environment:
     made.filters.update(
         size=size,
         short=short,
-        moment=moment,
+        moment=second_text,
         day=lambda when: when.astimezone(UTC).strftime("%Y-%m-%d"),
         ago=ago,
         axes=axes,

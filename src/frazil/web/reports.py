@@ -8,12 +8,13 @@ from typing import Any, Final
 from frazil.cli.arguments import parse_time
 from frazil.errors import InvalidInputError
 from frazil.fsck.checking import fsck
-from frazil.maintenance.garbage_plan import make_plan
+from frazil.maintenance.garbage_plan import plan_garbage
 from frazil.maintenance.sharing import BY, shares
 from frazil.maintenance.space import chunk_storage_stats, growth, objects_by_kind
 from frazil.model.history import to_datetime
+from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Page
-from frazil.web.work import Pending
+from frazil.web.work import PendingWork
 
 PATIENCE: Final = 0.4
 """Seconds that a page waits for a report before it says that it is being made."""
@@ -53,14 +54,14 @@ def _report(
         state=ask.shown.state_key(),
         report=True,
     )
-    if isinstance(found, Pending):
+    if isinstance(found, PendingWork):
         return Page("panels/working.html", {}, 202)
     return Page(template, found)
 
 
 def growth_panel(ask: Ask) -> Answer:
     """Bytes that the repository refers to, commit by commit."""
-    context = ask.shown.repository.context
+    context = context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         points, total = [], 0
@@ -78,7 +79,7 @@ def growth_panel(ask: Ask) -> Answer:
 
 def sizes_panel(ask: Ask) -> Answer:
     """What is stored, by kind of chunk and by kind of object."""
-    context = ask.shown.repository.context
+    context = context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         return {
@@ -91,7 +92,7 @@ def sizes_panel(ask: Ask) -> Answer:
 
 def shares_panel(ask: Ask) -> Answer:
     """What each array, snapshot or branch refers to, alone and with others."""
-    by, context = _by(ask), ask.shown.repository.context
+    by, context = _by(ask), context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         found = shares(context, by)  # type: ignore[arg-type]  # it is one of BY
@@ -102,11 +103,11 @@ def shares_panel(ask: Ask) -> Answer:
 
 def garbage_panel(ask: Ask) -> Answer:
     """The plan of a collection."""
-    older, context = ask.text("older", "7d"), ask.shown.repository.context
+    older, context = ask.text("older", "7d"), context_of(ask.shown.repository)
     cutoff = parse_time(older)
 
     def work() -> dict[str, Any]:
-        plan = make_plan(context, cutoff, how="full")
+        plan = plan_garbage(context, cutoff, how="full")
         keys = []
         for number, key in enumerate(plan.keys()):
             if number >= SHOWN_KEYS:
@@ -119,7 +120,7 @@ def garbage_panel(ask: Ask) -> Answer:
 
 def fsck_panel(ask: Ask) -> Answer:
     """The report of a check."""
-    deep, context = ask.text("deep") == "1", ask.shown.repository.context
+    deep, context = ask.text("deep") == "1", context_of(ask.shown.repository)
 
     def work() -> dict[str, Any]:
         return {"report": fsck(context, deep=deep, max_findings=200)}

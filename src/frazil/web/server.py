@@ -11,10 +11,10 @@ import uvicorn
 from frazil.errors import InvalidInputError
 from frazil.web.app import make_app
 from frazil.web.library import Library
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 
 
-def bind(settings: Settings) -> tuple[socket.socket, Settings]:
+def bind(settings: ServerSettings) -> tuple[socket.socket, ServerSettings]:
     """A socket that listens, and the settings with the port it got.
 
     Raises:
@@ -35,7 +35,7 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
     return made, replace(settings, port=made.getsockname()[1])
 
 
-def address(settings: Settings, path: str = "") -> str:
+def address(settings: ServerSettings, path: str = "") -> str:
     """The address to open, with the token."""
     token = "" if settings.token is None else f"?token={settings.token}"
     return f"{settings.url}{path}{token}"
@@ -43,9 +43,9 @@ def address(settings: Settings, path: str = "") -> str:
 
 def serve(
     urls: Sequence[str],
-    settings: Settings,
+    settings: ServerSettings,
     authorize: Sequence[str] = (),
-    ready: Callable[[Settings, Library], None] | None = None,
+    ready: Callable[[ServerSettings, Library], None] | None = None,
 ) -> None:
     """Serve repositories until interrupted.
 

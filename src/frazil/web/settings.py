@@ -13,7 +13,7 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """Bounds on the work of one request, so that no request takes the server from the others."""
 
     cells: int = 1 << 20
@@ -40,7 +40,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """How the server listens, and to whom it answers."""
 
     host: str = LOOPBACK
@@ -55,7 +55,7 @@ class Settings:
     """origins whose pages may read the Zarr part; `*` for all"""
     sql: bool = False
     """whether queries may be run"""
-    limits: Limits = Limits()
+    limits: RequestLimits = RequestLimits()
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):

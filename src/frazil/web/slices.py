@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.array import BulkArray
-from frazil.cf.decoding import TEXT, Decoded, Decoder, Rules, decoder_of
+from frazil.cf.decoding import TEXT, DecodedValues, Decoder, Rules, decoder_of
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.masking import clean
 from frazil.model.nodes import ArrayNode
 from frazil.session import Session
-from frazil.web.settings import Limits
+from frazil.web.settings import RequestLimits
 
 Values: TypeAlias = npt.NDArray[Any]
 TEXT_CELLS: Final = 2_000
@@ -32,7 +32,7 @@ NORTH: Final = ("degrees_north", "degree_north", "degrees_n", "degreesn")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AxisSpan:
     """The part of an axis that is shown: `start`, `stop` and the stride."""
 
     start: int
@@ -51,7 +51,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SliceRequest:
     """What a page asks for: axes to show, where to stand on the others, how fine."""
 
     shown: tuple[int, ...]
@@ -64,10 +64,10 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SliceView:
     """What will be read: an index along hidden axes, a span along shown ones."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[AxisSpan, ...]
     shown: tuple[int, ...]
 
     @property
@@ -80,8 +80,12 @@ class View:
 
 
 def plan_view(
-    shape: Sequence[int], chunks: Sequence[int], itemsize: int, wish: Wish, limits: Limits
-) -> View:
+    shape: Sequence[int],
+    chunks: Sequence[int],
+    itemsize: int,
+    wish: SliceRequest,
+    limits: RequestLimits,
+) -> SliceView:
     """Work out what to read so that it fits the screen and the limits.
 
     Raises:
@@ -92,13 +96,13 @@ def plan_view(
     for axis, length in enumerate(shape):
         if axis not in wish.shown:
             index = min(max(wish.at.get(axis, 0), 0), max(length - 1, 0))
-            spans.append(Span(index, min(index + 1, length)))
+            spans.append(AxisSpan(index, min(index + 1, length)))
             continue
         start, stop = wish.windows.get(axis, (0, length))
         start = min(max(start, 0), length)
         stop = min(max(stop, start), length)
-        spans.append(Span(start, stop, max(1, -((start - stop) // max(wish.most, 1)))))
-    view = View(tuple(spans), wish.shown)
+        spans.append(AxisSpan(start, stop, max(1, -((start - stop) // max(wish.most, 1)))))
+    view = SliceView(tuple(spans), wish.shown)
     while view.cells > limits.cells or _decoded(view, chunks, itemsize) > limits.decoded_bytes:
         widest = max(view.shown, key=lambda axis: view.spans[axis].count, default=None)
         if widest is None or view.spans[widest].count <= 1:
@@ -113,7 +117,7 @@ def plan_view(
     return view
 
 
-def _check(shape: Sequence[int], wish: Wish) -> None:
+def _check(shape: Sequence[int], wish: SliceRequest) -> None:
     if len(set(wish.shown)) != len(wish.shown) or len(wish.shown) > 2:
         raise InvalidInputError("a picture has two different axes")
     for axis in wish.shown:
@@ -121,7 +125,7 @@ def _check(shape: Sequence[int], wish: Wish) -> None:
             raise InvalidInputError(f"the array has no axis {axis}")
 
 
-def _decoded(view: View, chunks: Sequence[int], itemsize: int) -> int:
+def _decoded(view: SliceView, chunks: Sequence[int], itemsize: int) -> int:
     """Bytes of all chunks that a view touches."""
     total = itemsize
     for span, length in zip(view.spans, chunks, strict=True):
@@ -149,7 +153,7 @@ class Cells:
         return len(head).to_bytes(4, "little") + head + body
 
 
-def read_view(session: Session, path: str, wish: Wish, limits: Limits) -> Cells:
+def read_view(session: Session, path: str, wish: SliceRequest, limits: RequestLimits) -> Cells:
     """Read what a page asks for.
 
     Raises:
@@ -167,7 +171,7 @@ def read_view(session: Session, path: str, wish: Wish, limits: Limits) -> Cells:
     stored = stored.reshape(shape)
     if len(view.shown) == 2 and view.shown[0] > view.shown[1]:
         stored = stored.T
-    found, note = decoded(path, stored, array.attrs, decode=wish.decode)
+    found, note = decode_values(path, stored, array.attrs, decode=wish.decode)
     header: dict[str, Any] = {
         "shape": list(stored.shape),
         "dtype": str(array.dtype),
@@ -196,9 +200,9 @@ def _itemsize(array: BulkArray) -> int:
     return max(array.dtype.itemsize, 1)
 
 
-def decoded(
+def decode_values(
     path: str, stored: Values, attrs: Mapping[str, Any], *, decode: bool
-) -> tuple[Decoded, str]:
+) -> tuple[DecodedValues, str]:
     """Values by the CF conventions, or as stored with the reason why not."""
     try:
         decoder: Decoder = decoder_of(
@@ -206,10 +210,10 @@ def decoded(
         )
         return decoder.decode(stored), ""
     except FrazilError as error:
-        return Decoded(stored), f"shown as stored: {clean(str(error))}"
+        return DecodedValues(stored), f"shown as stored: {clean(str(error))}"
 
 
-def _cells(header: dict[str, Any], found: Decoded) -> Cells:
+def _cells(header: dict[str, Any], found: DecodedValues) -> Cells:
     values, missing = found.values, found.missing
     kind = values.dtype.kind
     if kind == "c":
@@ -234,7 +238,7 @@ def _cells(header: dict[str, Any], found: Decoded) -> Cells:
     return Cells(header, np.ascontiguousarray(numbers))
 
 
-def _as_text(header: dict[str, Any], found: Decoded) -> Cells:
+def _as_text(header: dict[str, Any], found: DecodedValues) -> Cells:
     flat = found.values.ravel()[:TEXT_CELLS].tolist()
     header["kind"] = "text"
     header["values"] = [_text(each) for each in flat]
@@ -270,7 +274,7 @@ def coordinate_path(session: Session, path: str, axis: int) -> str | None:
 
 
 def coordinates(
-    session: Session, path: str, axis: int, span: Span, limits: Limits
+    session: Session, path: str, axis: int, span: AxisSpan, limits: RequestLimits
 ) -> tuple[Values, str, Mapping[str, Any]] | None:
     """Coordinates along a part of an axis: numbers or texts, their kind, their attributes."""
     where = coordinate_path(session, path, axis)
@@ -278,14 +282,14 @@ def coordinates(
         return None
     try:
         array = session.array(where)
-        if _decoded(View((span,), (0,)), _chunk_shape(array), _itemsize(array)) > (
+        if _decoded(SliceView((span,), (0,)), _chunk_shape(array), _itemsize(array)) > (
             limits.decoded_bytes
         ):
             return None
         stored = np.asarray(array[slice(span.start, span.stop, span.step)])
     except FrazilError:
         return None  # a picture without labels is better than none
-    found, _ = decoded(where, stored, array.attrs, decode=True)
+    found, _ = decode_values(where, stored, array.attrs, decode=True)
     values = found.values
     if values.dtype.kind == "M":
         texts = [text.rstrip("0").rstrip(".") for text in np.datetime_as_string(values, "us")]
@@ -300,7 +304,9 @@ def _short_time(text: str) -> str:
     return text.removesuffix(":00").removesuffix("T00:00").replace("T", " ")
 
 
-def _axis(session: Session, path: str, axis: int, span: Span, limits: Limits) -> dict[str, Any]:
+def _axis(
+    session: Session, path: str, axis: int, span: AxisSpan, limits: RequestLimits
+) -> dict[str, Any]:
     found = coordinates(session, path, axis, span, limits)
     about: dict[str, Any] = {"start": span.start, "stop": span.stop, "step": span.step}
     if found is None:
@@ -324,9 +330,9 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _label(session: Session, path: str, axis: int, index: int, limits: Limits) -> str:
+def _label(session: Session, path: str, axis: int, index: int, limits: RequestLimits) -> str:
     """The coordinate of one place of an axis."""
-    found = coordinates(session, path, axis, Span(index, index + 1), limits)
+    found = coordinates(session, path, axis, AxisSpan(index, index + 1), limits)
     if found is None or not len(found[0]):
         return ""
     values, kind, attrs = found
@@ -336,7 +342,7 @@ def _label(session: Session, path: str, axis: int, index: int, limits: Limits) -
 
 
 def exact_value(
-    session: Session, path: str, index: Sequence[int], limits: Limits, *, decode: bool
+    session: Session, path: str, index: Sequence[int], limits: RequestLimits, *, decode: bool
 ) -> str:
     """One cell, in full, as text.
 
@@ -349,10 +355,10 @@ def exact_value(
     )
     if not inside:
         raise InvalidInputError(f"{path!r} has no cell {list(index)}")
-    wish = Wish((), dict(enumerate(index)), {}, 1)
+    wish = SliceRequest((), dict(enumerate(index)), {}, 1)
     plan_view(array.shape, _chunk_shape(array), _itemsize(array), wish, limits)
     stored = np.asarray(array[tuple(index)])
-    found, _ = decoded(path, stored, array.attrs, decode=decode)
+    found, _ = decode_values(path, stored, array.attrs, decode=decode)
     if found.missing is not None and found.missing.all():
         return "missing"
     value = found.values

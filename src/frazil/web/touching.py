@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from frazil.ids import NodeId
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
-from frazil.web.library import Shown
-from frazil.web.settings import Limits
+from frazil.transaction.opened import context_of
+from frazil.web.library import ServedRepository
+from frazil.web.settings import RequestLimits
 
 Coords: TypeAlias = npt.NDArray[np.uint32]
 
@@ -44,9 +45,11 @@ class Touches:
     """whether older commits were not looked at"""
 
 
-def touches(shown: Shown, snapshot_id: str, node_id: NodeId, limits: Limits) -> Touches:
+def touches(
+    shown: ServedRepository, snapshot_id: str, node_id: NodeId, limits: RequestLimits
+) -> Touches:
     """Follow the ancestry of a snapshot back to where the array was made."""
-    context = shown.repository.context
+    context = context_of(shown.repository)
     found: list[Touch] = []
     for number, entry in enumerate(context.refs.ancestry(shown.parse(snapshot_id))):
         if number >= limits.logs:

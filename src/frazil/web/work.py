@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from frazil.errors import StorageError
-from frazil.web.settings import Limits
+from frazil.web.settings import RequestLimits
 
 T = TypeVar("T")
 
@@ -24,11 +24,11 @@ class BusyError(StorageError):
     """The server has more to do than it takes on, or an answer took too long."""
 
 
-class Pending:
+class PendingWork:
     """What a page gets while long work goes on."""
 
 
-PENDING: Final = Pending()
+PENDING: Final = PendingWork()
 
 
 @dataclass(slots=True)
@@ -51,12 +51,12 @@ class _Job:
 class Workers:
     """Threads that answer requests, and others for what may take longer than a request.
 
-    Each repository has threads of its own: where a storage hangs, only its own pages wait.
-    Reports (checks, shares, garbage) may take minutes and have a thread of their own; what a page
-    cannot do without (the graph, a comparison) does not wait for them.
+    Each repository has threads of its own: where a storage hangs, only its own pages wait. Reports
+    (checks, shares, garbage) may take minutes and have a separate thread, so that the graph and
+    comparisons do not wait for them.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         self._crews: dict[str, _Crew] = {}
         self._views = ThreadPoolExecutor(2, "frazil-web-views")
@@ -104,7 +104,7 @@ class Workers:
         *,
         state: Hashable = None,
         report: bool = False,
-    ) -> T | Pending:
+    ) -> T | PendingWork:
         """The result of work that is done once for a key and a state, or that it is not ready yet.
 
         Work that was begun for an older state is waited for and shown once: where commits come

@@ -14,7 +14,14 @@ from urllib.parse import unquote
 
 from frazil.errors import InvalidInputError, NotFoundError
 from frazil.transaction.keys import MetadataKey
-from frazil.transaction.keyspace import From, KeySpace, Last, Pending, Range, Span
+from frazil.transaction.keyspace import (
+    ByteRange,
+    ByteSelection,
+    BytesFrom,
+    KeySpace,
+    LastBytes,
+    PendingChunk,
+)
 from frazil.web.library import Library
 
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
@@ -23,7 +30,7 @@ _ASK_AGAIN: Final = "no-cache"
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class HttpAnswer:
     """An answer: status, headers and body."""
 
     status: int
@@ -47,11 +54,11 @@ def split_path(text: str) -> tuple[str, str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestHeaders:
     """What the headers of a request say."""
 
     span: str | None = None
-    """`Range`"""
+    """`ByteRange`"""
     if_range: str | None = None
     """`If-Range`: the range counts only if this is still the value's ETag"""
     known: str | None = None
@@ -61,7 +68,7 @@ class Asked:
     """whether a token is asked for: caches that others use must not keep the answer"""
 
 
-def serve_key(library: Library, text: str, asked: Asked) -> Served:
+def serve_key(library: Library, text: str, asked: RequestHeaders) -> HttpAnswer:
     """Answer a request for a key.
 
     Raises:
@@ -78,22 +85,22 @@ def serve_key(library: Library, text: str, asked: Asked) -> Served:
     try:
         parsed, found = keys.parse(key), keys.find(key)
     except InvalidInputError:  # no key of Zarr, or a chunk of what is no array
-        return Served(404, headers)
+        return HttpAnswer(404, headers)
     if found is None:
-        return Served(404, headers)
-    size = found.ref.length if isinstance(found, Pending) else len(found)
+        return HttpAnswer(404, headers)
+    size = found.ref.length if isinstance(found, PendingChunk) else len(found)
     mark = hashlib.blake2b(f"{snapshot_id}/{key}".encode(), digest_size=12).hexdigest()
     headers["etag"] = f'"{mark}"'
     is_document = isinstance(parsed, MetadataKey)
     headers["content-type"] = "application/json" if is_document else "application/octet-stream"
     if asked.known is not None and (asked.known == "*" or headers["etag"] in asked.known):
-        return Served(304, headers)
+        return HttpAnswer(304, headers)
     status, span = 200, None
     if asked.span is not None and asked.if_range in (None, headers["etag"]):
         try:
             span = _span(asked.span, size)
         except InvalidInputError:
-            return Served(416, {**headers, "content-range": f"bytes */{size}"})
+            return HttpAnswer(416, {**headers, "content-range": f"bytes */{size}"})
     if span is None:
         headers["content-length"] = str(size)
     else:
@@ -101,15 +108,15 @@ def serve_key(library: Library, text: str, asked: Asked) -> Served:
         status = 206
         headers["content-range"] = f"bytes {first}-{last - 1}/{size}"
         headers["content-length"] = str(last - first)
-    return Served(status, headers, b"" if asked.is_head else keys.get(key, span) or b"")
+    return HttpAnswer(status, headers, b"" if asked.is_head else keys.get(key, span) or b"")
 
 
-def _kept(asked: Asked) -> str:
+def _kept(asked: RequestHeaders) -> str:
     return f"{'private' if asked.is_private else 'public'}, {_FOREVER}"
 
 
-def _span(text: str, size: int) -> Span | None:
-    """The bytes that a `Range` header means; None to send all.
+def _span(text: str, size: int) -> ByteSelection | None:
+    """The bytes that a `ByteRange` header means; None to send all.
 
     Raises:
         InvalidInputError: the value has no such bytes.
@@ -121,21 +128,21 @@ def _span(text: str, size: int) -> Span | None:
     if suffix is not None:
         if not int(suffix) or not size:
             raise InvalidInputError("no bytes are asked for")
-        return Last(min(int(suffix), size))
+        return LastBytes(min(int(suffix), size))
     if int(first) >= size:
         raise InvalidInputError("the range begins behind the end")
     if last is None:
-        return From(int(first))
+        return BytesFrom(int(first))
     if int(last) < int(first):
         return None
-    return Range(int(first), min(int(last) + 1, size))
+    return ByteRange(int(first), min(int(last) + 1, size))
 
 
-def _ends(span: Span, size: int) -> tuple[int, int]:
+def _ends(span: ByteSelection, size: int) -> tuple[int, int]:
     match span:
-        case Range(start, end):
+        case ByteRange(start, end):
             return start, end
-        case From(offset):
+        case BytesFrom(offset):
             return offset, size
-        case Last(count):
+        case LastBytes(count):
             return size - count, size

@@ -19,10 +19,10 @@ from frazil.formats.envelope import MAGIC
 from frazil.masking import MaskedRecord
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore
-from frazil.urls import MAIN, is_marked, parse_url, resolve
+from frazil.urls import MAIN, is_marked, parse_url, resolve_version
 
 Openable: TypeAlias = str | os.PathLike[str] | Repository | Session | FrazilStore
 
@@ -31,7 +31,7 @@ _V1_BRANCH: Final = "refs/branch.main/ref.json"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Choice(MaskedRecord):
+class VersionChoice(MaskedRecord):
     """Which version of a repository to read, and with what access."""
 
     branch: str | None = None
@@ -57,16 +57,16 @@ class Choice(MaskedRecord):
         )
 
 
-def open_store(source: Openable, choice: Choice | None = None) -> FrazilStore:
+def open_store(source: Openable, choice: VersionChoice | None = None) -> FrazilStore:
     """Open what a user may hand over: a URL, a path, a repository, a session or a store.
 
     Raises:
         InvalidInputError: a version is chosen twice, or arguments cannot take effect.
     """
-    choice = choice or Choice()
+    choice = choice or VersionChoice()
     match source:
         case FrazilStore() | Session():
-            if choice != Choice():
+            if choice != VersionChoice():
                 raise _contradiction("a session already is one version of a repository")
             return source if isinstance(source, FrazilStore) else source.store
         case Repository():
@@ -77,7 +77,7 @@ def open_store(source: Openable, choice: Choice | None = None) -> FrazilStore:
             return _open_text(os.fspath(source), choice).store
 
 
-def _open_text(text: str, choice: Choice) -> Session:
+def _open_text(text: str, choice: VersionChoice) -> Session:
     place = parse_url(text)
     if place.ref is not None and choice.names_version():
         raise _contradiction(f"{text!r} already names a version")
@@ -87,7 +87,7 @@ def _open_text(text: str, choice: Choice) -> Session:
     )
     if place.ref is None:
         return choice.session(repository)
-    return repository.readonly_session(snapshot_id=resolve(place.ref, repository))
+    return repository.readonly_session(snapshot_id=resolve_version(place.ref, repository))
 
 
 def _contradiction(reason: str) -> InvalidInputError:
@@ -145,7 +145,7 @@ class FrazilBackend(BackendEntrypoint):
             storage_options: arguments of the storage, such as `region` or `anonymous`.
             authorize_virtual_chunk_access: credentials by prefix of virtual chunk containers.
         """
-        choice = Choice(
+        choice = VersionChoice(
             branch, tag, snapshot_id, as_of, storage_options, authorize_virtual_chunk_access
         )
         return ZarrBackendEntrypoint().open_dataset(
@@ -181,10 +181,10 @@ class FrazilBackend(BackendEntrypoint):
         **options: Any,  # noqa: ANN401  (those of open_dataset)
     ) -> dict[str, xr.Dataset]:
         """Open a group and all groups below it, by path."""
-        names = Choice.__dataclass_fields__
+        names = VersionChoice.__dataclass_fields__
         chosen = {name: options.pop(name) for name in names if name in options}
         return ZarrBackendEntrypoint().open_groups_as_dict(
-            open_store(filename_or_obj, Choice(**chosen)),  # type: ignore[arg-type]
+            open_store(filename_or_obj, VersionChoice(**chosen)),  # type: ignore[arg-type]
             consolidated=False,
             zarr_format=3,
             **options,

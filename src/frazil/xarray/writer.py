@@ -36,7 +36,7 @@ _CHOSEN_HERE: Final = ("compute", "flush", "load_stored", "lock", "regions", "re
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingArrays:
     """Arrays on their way to a store; stands in for xarray's `ArrayWriter`."""
 
     eager: list[tuple[npt.ArrayLike, Any, Any]] = field(default_factory=list)
@@ -111,7 +111,7 @@ def to_icechunk(
 
 
 def _rely(session: Session, dataset: xr.Dataset, options: Mapping[str, Any]) -> None:
-    """Say what decides where the values go, so that nobody changes it before the commit."""
+    """Name what decides where the values go: a change of it before the commit is a conflict."""
     group, region = options["group"] or "", options["write_region"]
     if options["append_dim"] is not None:
         session.rely_on_dimensions(group, str(options["append_dim"]), members=True)
@@ -138,18 +138,20 @@ def _warned(session: Session) -> Iterator[None]:
         raise
 
 
-def _write_metadata(dataset: xr.Dataset, store: ZarrStore, encoding: Mapping[Any, Any]) -> Pending:
+def _write_metadata(
+    dataset: xr.Dataset, store: ZarrStore, encoding: Mapping[Any, Any]
+) -> PendingArrays:
     """Create or resize arrays, write attributes, and return the values yet to be written."""
     dataset = store._validate_and_autodetect_region(dataset)
     _validate_dataset_names(dataset)
     store._validate_encoding(encoding)
-    pending = Pending()
+    pending = PendingArrays()
     dump_to_store(dataset, store, pending, encoding=encoding)  # type: ignore[no-untyped-call]
     return pending
 
 
 def _write_lazy(
-    pending: Pending, session: Session, arguments: dict[str, Any], split_every: int | None
+    pending: PendingArrays, session: Session, arguments: dict[str, Any], split_every: int | None
 ) -> None:
     from frazil.dask import store_dask
 

@@ -23,6 +23,7 @@ from frazil.errors import (
 from frazil.repository import Repository
 from frazil.storage.base import Listed
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.generations import Spec
 from tests.support.nodes import contents, group_document, write_keys
 
@@ -86,7 +87,7 @@ def test_a_branch_made_again_goes_on_counting(storage: MemoryStorage, spec: Spec
     other = Repository.open(storage)
     assert other.lookup_branch("dev") == repository.lookup_branch("dev")
     assert next(iter(other.ancestry(branch="dev"))).message.startswith("late")
-    refs = repository.context.refs
+    refs = context_of(repository).refs
     assert isinstance(refs, NumberedRefs)
     # Made, three commits, deleted, made again, one commit: no number was used twice.
     assert [step.number for step in refs.steps("dev")] == [6, 5, 4, 3, 2, 1, 0]
@@ -127,12 +128,12 @@ def test_names_of_refs_do_not_mix(storage: MemoryStorage, spec: Spec) -> None:
 
 def fence(repository: Repository) -> str:
     """Do to the main branch what an upgrade does first."""
-    refs = repository.context.refs
+    refs = context_of(repository).refs
     assert isinstance(refs, NumberedRefs)
     tip = refs.tip("main")
     assert tip is not None
     key = refs.layout.branch_key("main", tip.number + 1)
-    nobody: str | list[int] = ZERO if repository.context.generation.name == "g3" else [0] * 16
+    nobody: str | list[int] = ZERO if context_of(repository).generation.name == "g3" else [0] * 16
     body: dict[str, object] = {"snapshot": nobody, "moved_to": "spec-v2", "properties": {}}
     repository.storage.put(key, json.dumps(body).encode())
     return key

@@ -22,6 +22,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, write_keys
 from tests.support.stepping import InterruptedStorage, Moment
 
@@ -170,7 +171,7 @@ def test_a_deleted_tag_is_gone_for_good(inner: Storage) -> None:
 def test_a_tag_moves_only_from_where_it_is_thought_to_be(inner: Storage) -> None:
     """As when the snapshot it points to is made anew."""
     newest, older, oldest = map(SnapshotId.parse, ids(inner))
-    refs = Repository.open(inner).context.refs
+    refs = context_of(Repository.open(inner)).refs
     assert isinstance(refs, RefFileRefs)
     with pytest.raises(ConflictError):
         refs.move_tag("release", oldest, older)
@@ -187,11 +188,11 @@ def test_a_tag_that_somebody_moves_meanwhile_is_not_moved(inner: Storage) -> Non
     newest, older, oldest = map(SnapshotId.parse, ids(inner))
 
     def rival(other: Repository) -> None:
-        refs = other.context.refs
+        refs = context_of(other).refs
         assert isinstance(refs, RefFileRefs)
         refs.move_tag("release", oldest, newest)
 
-    refs = overtaken(inner, "refs/tag.release", rival).context.refs
+    refs = context_of(overtaken(inner, "refs/tag.release", rival)).refs
     assert isinstance(refs, RefFileRefs)
     with pytest.raises(ConflictError):
         refs.move_tag("release", older, newest)
@@ -199,7 +200,7 @@ def test_a_tag_that_somebody_moves_meanwhile_is_not_moved(inner: Storage) -> Non
 
 
 def refs_of(repository: Repository) -> RefFileRefs:
-    refs = repository.context.refs
+    refs = context_of(repository).refs
     assert isinstance(refs, RefFileRefs)
     return refs
 

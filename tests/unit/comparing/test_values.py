@@ -18,6 +18,7 @@ from frazil.errors import NodeNotFoundError, RefNotFoundError
 from frazil.ids import SnapshotId
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 from tests.support.ages import AT_ONCE
 from tests.unit.codec_pipeline.test_dispatch import Mirror
@@ -413,11 +414,11 @@ def test_no_more_than_a_chunk_is_in_memory_where_chunks_are_large(
     root.create_array("t", shape=(4, 6), chunks=(1, 3), dtype="f8", overwrite=True)[...] = 2.0
     other = session.commit("other chunks")
 
-    def parts(one: str, two: str) -> list[pairing.Portion]:
+    def parts(one: str, two: str) -> list[pairing.ComparisonPart]:
         ends = SnapshotId.parse(one), SnapshotId.parse(two)
-        old, new = (WorkingState(repo.context, each) for each in ends)
-        [pair] = pairing.plan_pairs(repo.context, ends[0], ends[1])
-        return [*pairing.portions(pair, old, new)]
+        old, new = (WorkingState(context_of(repo), each) for each in ends)
+        [pair] = pairing.plan_pairs(context_of(repo), ends[0], ends[1])
+        return [*pairing.comparison_parts(pair, old, new)]
 
     by_chunk = parts(first, last)
     assert [len(part.chunks) for part in by_chunk if part.chunks is not None] == [1] * 6
@@ -516,9 +517,9 @@ def test_chunks_beyond_what_both_have_are_not_compared(
     first = blank(repo, "long", shape=(8,), chunks=(2,), dtype="i4", written={1: 3, 4: 1, 6: 1})
     last = blank(repo, "short", shape=(4,), chunks=(2,), dtype="i8", written={1: 3, 2: 5})
     ends = SnapshotId.parse(first), SnapshotId.parse(last)
-    [pair] = pairing.plan_pairs(repo.context, *ends)
-    old, new = (WorkingState(repo.context, each) for each in ends)
-    assert [each.box for each in pairing.portions(pair, old, new)] == [((0, 2),), ((2, 4),)]
+    [pair] = pairing.plan_pairs(context_of(repo), *ends)
+    old, new = (WorkingState(context_of(repo), each) for each in ends)
+    assert [each.box for each in pairing.comparison_parts(pair, old, new)] == [((0, 2),), ((2, 4),)]
     [found] = repo.versions.diff_values(first, last).arrays
     assert (found.cells_compared, found.cells_removed) == (4, 4)
     assert found.samples == (Sample((2,), 0, 5),)

@@ -18,6 +18,7 @@ from frazil.drawing.reports import ReportView
 from frazil.fsck.findings import Code, Finding, Report
 from frazil.merging.records import MergeReport
 from frazil.model.values import Diff
+from frazil.transaction.opened import context_of
 
 SECRET = "hush"
 EVIL = f"<script>alert(1)</script><b onclick=x> https://u:{SECRET}@h/x?sig={SECRET} \x1b[31m\u202e"
@@ -184,7 +185,7 @@ def test_reading_that_fails_is_told_in_the_view(
     def fail() -> Iterator[str]:
         raise frazil.StorageError(f"the network is gone {EVIL}")
 
-    monkeypatch.setattr(repo.context.refs, "branches", fail)
+    monkeypatch.setattr(context_of(repo).refs, "branches", fail)
     assert "cannot be shown" in page_of(repo).text
 
 

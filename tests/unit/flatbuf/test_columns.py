@@ -11,10 +11,10 @@ import pytest
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import TableColumns, table_columns
 from frazil.flatbuf.reader import U64, Buffer, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 
-ROOT = Layout(OFFSET, "u64", OFFSET, "u8", OFFSET)
-LEAF = Layout("id12", "u32", OFFSET, "u16")
+ROOT = TableLayout(OFFSET, "u64", OFFSET, "u8", OFFSET)
+LEAF = TableLayout("id12", "u32", OFFSET, "u16")
 
 
 def build() -> bytes:
@@ -103,7 +103,7 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
 
 
 def test_many_different_vtables_are_told_apart() -> None:
-    layout = Layout(*["u32"] * 5)
+    layout = TableLayout(*["u32"] * 5)
     writer = FlatWriter()
     rows = [[(n >> bit & 1) * (n + bit) for bit in range(5)] for n in range(32)]
     tables = [writer.table(layout, *row) for row in rows]

@@ -8,12 +8,12 @@ import pytest
 from frazil.errors import FormatError
 from frazil.flatbuf import writer as module
 from frazil.flatbuf.reader import I32, U32, U64, Buffer, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, Layout
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.model.oplog import TEXT_END, append_frames
 
-ROOT = Layout(OFFSET)
-ROW = Layout("id12", "i32!", "u64", OFFSET, OFFSET, "u8")
-CHILD = Layout(OFFSET, "u32")
+ROOT = TableLayout(OFFSET)
+ROW = TableLayout("id12", "i32!", "u64", OFFSET, OFFSET, "u8")
+CHILD = TableLayout(OFFSET, "u32")
 NAMES = ["", "a", "héllo", "four"]
 COUNTS = [2, 0, 1, 0]
 
@@ -69,7 +69,7 @@ def test_columns_are_written_like_single_tables(stride: int) -> None:
 
 def test_numbers_that_matter_are_written_though_they_are_zero() -> None:
     writer = FlatWriter()
-    layout = Layout("i32!", "byte", "u32")
+    layout = TableLayout("i32!", "byte", "u32")
     body = writer.finish(writer.table(layout, bytes(4), b"\0", 0), b"Test")
     root = Buffer(body, "file").root()
     assert [root.at(slot) is None for slot in range(3)] == [False, False, True]

@@ -13,7 +13,7 @@ import zstandard
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf import writer as flat_writer
 from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.strided import Blocks, Scalars, Texts, encode_tables
+from frazil.flatbuf.strided import Scalars, TableBlocks, Texts, encode_tables
 from frazil.flatbuf.writer import FlatWriter
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.manifest import ARRAY_REFS, MANIFEST, Manifest, decode_manifest, encode_manifest
@@ -23,7 +23,7 @@ from frazil.model.chunks import (
     ChunkTable,
     InlineRef,
     NativeRef,
-    Strings,
+    StringPool,
     VirtualRef,
 )
 from frazil.model.nodes import Coordinates
@@ -58,7 +58,7 @@ def refs_of(manifest: Manifest, node: NodeId = NODE) -> dict[Coordinates, ChunkR
 
 
 def manifest_of(
-    *arrays: tuple[NodeId, Blocks], id: bytes | None = ID, dictionary: bytes | None = None
+    *arrays: tuple[NodeId, TableBlocks], id: bytes | None = ID, dictionary: bytes | None = None
 ) -> bytes:
     """A manifest around hand-made references."""
     writer = FlatWriter()
@@ -103,7 +103,7 @@ class TestOfficialFiles:
             bytes.fromhex("28b52ffd2337cc293d2055000020302e6e630100835140"),
             bytes.fromhex("28b52ffd2337cc293d20350000000100035740"),
         ]
-        pool = Strings(b"".join(frames), np.cumsum([len(frame) for frame in frames]))
+        pool = StringPool(b"".join(frames), np.cumsum([len(frame) for frame in frames]))
         refs = encode_tables(
             np.array([[0], [1]], np.uint32),
             [Scalars(3, np.array([1, 2], "<u8"))],
@@ -262,7 +262,7 @@ class TestLocations:
             self.read_packed(good, b"")
 
     def read_packed(self, frame: bytes, dictionary: bytes = b"") -> None:
-        pool = Strings(frame, np.array([len(frame)]))
+        pool = StringPool(frame, np.array([len(frame)]))
         number = np.zeros(1, np.int32)
         refs = encode_tables(np.zeros((1, 1), np.uint32), [], [Texts(8, number, pool, False)])
         blob = manifest_of((NODE, refs), dictionary=dictionary)
@@ -309,7 +309,7 @@ class TestRefusals:
             search_bytes(manifest_of((NODE, part)), NODE, (0,), key=KEY)
 
     def test_location_that_is_not_text(self) -> None:
-        pool = Strings(b"s3://\xff", np.array([6]))
+        pool = StringPool(b"s3://\xff", np.array([6]))
         texts = [Texts(5, np.zeros(1, np.int32), pool)]
         part = encode_tables(np.zeros((1, 1), np.uint32), [], texts)
         self.refuse(manifest_of((NODE, part)), "UTF-8")
@@ -325,7 +325,7 @@ class TestRefusals:
         self.refuse(blob, "field arrays")
 
     def test_chunk_id_decides_before_location_and_location_before_bytes(self) -> None:
-        pool = Strings.of(["s3://b/k"])
+        pool = StringPool.of(["s3://b/k"])
         number = np.zeros(1, np.int32)
         index = np.zeros((1, 1), np.uint32)
         ids = [Scalars(4, np.frombuffer(bytes(range(12)), "V12"))]

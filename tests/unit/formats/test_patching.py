@@ -15,7 +15,7 @@ from frazil.model.chunks import (
     ChunkTable,
     InlineRef,
     NativeRef,
-    Strings,
+    StringPool,
     VirtualRef,
     overlay,
 )
@@ -38,7 +38,7 @@ CHANGES: dict[Coordinates, ChunkRef] = {
 def table() -> ChunkTable:
     """40,000 virtual references to 50 files."""
     coords = np.indices((SIDE, SIDE)).reshape(2, -1).T.astype(np.uint32)
-    files = Strings.of([f"s3://bucket/file-{n}.nc" for n in range(50)])
+    files = StringPool.of([f"s3://bucket/file-{n}.nc" for n in range(50)])
     number = (coords[:, 0] // 4).astype(np.int32)
     return ChunkTable.virtual(coords, number, files, np.arange(len(coords)), 100)
 

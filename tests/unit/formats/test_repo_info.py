@@ -21,7 +21,7 @@ from frazil.model.history import (
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
-    Status,
+    StoredStatus,
     UnknownUpdate,
     UpdateEntry,
     UpdateKind,
@@ -52,8 +52,8 @@ EVERY_KIND: tuple[UpdateKind, ...] = (
     UpdateType.FeatureFlagChanged(3, True),
     UpdateType.FeatureFlagChanged(65535, False),
     UpdateType.FeatureFlagChanged(4, None),
-    UpdateType.RepoStatusChanged(Status(RepoAvailability.read_only, NOW, "wörk")),
-    UpdateType.RepoStatusChanged(Status(RepoAvailability.online, NOW)),
+    UpdateType.RepoStatusChanged(StoredStatus(RepoAvailability.read_only, NOW, "wörk")),
+    UpdateType.RepoStatusChanged(StoredStatus(RepoAvailability.online, NOW)),
 )
 SAMPLE = RepoInfo(
     spec_version=2,
@@ -67,7 +67,7 @@ SAMPLE = RepoInfo(
             SnapshotEntry(ZEROS, SECOND, NOW + 1, "drïtte" * 100, {"n": 1}, (FIRST, SECOND)),
         ]
     ),
-    status=Status(RepoAvailability.read_only, NOW, "for a reason"),
+    status=StoredStatus(RepoAvailability.read_only, NOW, "for a reason"),
     metadata={"owner": {"name": "x"}, "n": 1.5},
     latest_updates=UpdateLog.of(
         UpdateEntry(kind, NOW - n, None if n == 0 else f"repo.{n}")
@@ -93,7 +93,7 @@ def test_the_first_official_repo_object_is_read() -> None:
     assert info.spec_version == 2
     assert info.branches == {"main": INITIAL_SNAPSHOT_ID}
     assert (info.tags, info.deleted_tags, info.metadata) == ({}, frozenset(), {})
-    assert info.status == Status(RepoAvailability.online, 1794767063152543)
+    assert info.status == StoredStatus(RepoAvailability.online, 1794767063152543)
     assert list(info.latest_updates) == [
         UpdateEntry(UpdateType.RepoInitialized(), 1794767063152572)
     ]

@@ -18,7 +18,7 @@ from frazil.formats.snapshot import encode_snapshot
 from frazil.fsck import Code
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, NativeRef, VirtualRef
-from frazil.model.history import ManifestFile, Move, RepoAvailability, Status
+from frazil.model.history import ManifestFile, Move, RepoAvailability, StoredStatus
 from frazil.model.nodes import Dimension, GroupNode, ManifestRef
 from frazil.storage.assets import chunk_key, log_key, manifest_key, snapshot_key
 from tests.support.manifests import Compression
@@ -626,7 +626,7 @@ def parent_that_is_not_listed(sick: Sick) -> None:
 
 @defect(Code.STATUS_UNKNOWN, specs=V2)
 def status_offline(sick: Sick) -> None:
-    sick.write_info(status=Status(RepoAvailability.read_only, now_micros(), "why"))
+    sick.write_info(status=StoredStatus(RepoAvailability.read_only, now_micros(), "why"))
     root, _ = root_of(sick.get(REPO_KEY))
     status = root.table(5)
     assert status is not None

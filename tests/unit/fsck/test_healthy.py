@@ -14,6 +14,7 @@ import frazil
 from frazil.errors import FormatError
 from frazil.fsck import Code, Report, fsck, repair
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_repository
 from tests.support.actions import CASES, Prepare, base_of
 from tests.support.ages import AT_ONCE
@@ -163,7 +164,7 @@ def test_repositories_from_before_spec_1_are_checked_too(spec: str) -> None:
     assert_clean(fsck(storage))
     with pytest.raises(FormatError, match="only checked"):
         repair(storage)
-    objects = repository.context.storage
+    objects = context_of(repository).storage
     objects.delete_many([next(item.key for item in objects.list("chunks/"))])
     report = fsck(storage)
     assert report.codes() == {Code.CHUNK_MISSING}

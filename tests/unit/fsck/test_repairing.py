@@ -26,6 +26,7 @@ from frazil.repository import Repository
 from frazil.storage.assets import chunk_key, log_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.nodes import group_document
 from tests.unit.fsck import defects
 from tests.unit.fsck.defects import (
@@ -268,7 +269,7 @@ def test_a_circle_of_parents_is_broken_where_a_parent_is_younger(younger: int) -
     ids = [commit(repository, "x", {"zarr.json": group_document(n=number)}) for number in range(4)]
     past = [entry.id for entry in repository.ancestry(branch="main")]
     key = snapshot_key(SnapshotId.parse(ids[1]))
-    read = Repository.open(storage).context.assets.snapshot(SnapshotId.parse(ids[1]))
+    read = context_of(Repository.open(storage)).assets.snapshot(SnapshotId.parse(ids[1]))
     parent = SnapshotId.parse(ids[younger])
     storage.put(key, encode_snapshot(replace(read, parent_id=parent), spec=1))
     assert Code.HISTORY_CIRCLE in fsck(storage).codes()

@@ -12,11 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.ingestion.encoding import Meaning, dtype_of, encoded_attributes, encoding_of
+from frazil.ingestion.encoding import Meaning, encoded_attributes, encoded_dtype, encoding_of
 from frazil.ingestion.manifests import part_of, table_of
-from frazil.ingestion.planning import make_plan
-from frazil.ingestion.plans import Findings, Kind, Level, Mode, Plan, Wanted
-from frazil.ingestion.records import FileScan, Identity, References, Variable
+from frazil.ingestion.planning import plan_ingest
+from frazil.ingestion.plans import (
+    Findings,
+    IngestMode,
+    IngestPlan,
+    IngestSeverity,
+    PlanOptions,
+    TransferKind,
+)
+from frazil.ingestion.records import FileReferences, FileScan, FileVariable, Identity
 
 RAW = encoding_of(Meaning(np.dtype("<f4"), 0.0))
 ZLIB = encoding_of(
@@ -26,11 +33,13 @@ SHORT = encoding_of(Meaning(np.dtype("<i2"), 0))
 LONG = encoding_of(Meaning(np.dtype("<i4"), 0))
 
 
-def coordinate(name: str, values: Any, **attrs: Any) -> Variable:
+def coordinate(name: str, values: Any, **attrs: Any) -> FileVariable:
     array = np.asarray(values)
     encoding = encoding_of(Meaning(np.dtype("<f8"), 0.0))
     dims = (name,) if array.ndim else ()
-    return Variable(name, dims, array.shape, array.shape, encoding, json.dumps(attrs), None, array)
+    return FileVariable(
+        name, dims, array.shape, array.shape, encoding, json.dumps(attrs), None, array
+    )
 
 
 def data(
@@ -39,14 +48,14 @@ def data(
     chunks: Sequence[int] | None = None,
     encoding: str = ZLIB,
     **attrs: Any,
-) -> Variable:
+) -> FileVariable:
     shape = tuple(dims.values())
     sizes = tuple(chunks or shape)
     grid = [-(-n // c) for n, c in zip(shape, sizes, strict=True)]
     count = int(np.prod(grid))
     places = np.arange(count)
-    refs = References.of_file(url, places, places * 100, np.full(count, 100))
-    return Variable("v", (*dims,), shape, sizes, encoding, json.dumps(attrs), refs)
+    refs = FileReferences.of_file(url, places, places * 100, np.full(count, 100))
+    return FileVariable("v", (*dims,), shape, sizes, encoding, json.dumps(attrs), refs)
 
 
 def large(
@@ -76,9 +85,11 @@ def scan(number: int, *, time: Sequence[float], chunk: int = 2, **changes: Any) 
     return FileScan(url, "hdf5", Identity(1, "tag", 0), tuple(made.values()))
 
 
-def planned(*scans: FileScan, base: FileScan | None = None, **wanted: Any) -> tuple[Plan, Findings]:
+def planned(
+    *scans: FileScan, base: FileScan | None = None, **wanted: Any
+) -> tuple[IngestPlan, Findings]:
     findings = Findings()
-    return make_plan(scans, Wanted(**wanted), findings, base), findings
+    return plan_ingest(scans, PlanOptions(**wanted), findings, base), findings
 
 
 def codes(findings: Findings) -> list[str]:
@@ -97,7 +108,7 @@ def test_files_are_joined_in_the_order_of_their_coordinates() -> None:
     assert axis.values.tolist() == [0, 1, 2, 3, 4, 5]
     assert [axis.start(n) for n in range(3)] == [4, 0, 2]
     array = next(each for each in plan.arrays if each.name == "v")
-    assert (array.kind, array.shape, array.chunks) == (Kind.VIRTUAL, (6, 2), (2, 2))
+    assert (array.kind, array.shape, array.chunks) == (TransferKind.VIRTUAL, (6, 2), (2, 2))
     table = table_of([part_of(plan, array, n) for n in array.files], 2)
     assert table.coords.tolist() == [[0, 0], [1, 0], [2, 0]]
     assert [table.locations[n] for n in table.location.tolist()] == [
@@ -140,7 +151,7 @@ def test_tiles_are_joined_along_two_dimensions() -> None:
         )
     ]
     _, found = planned(*told)
-    assert [each.level for each in found.found] == [Level.WARNING]
+    assert [each.level for each in found.found] == [IngestSeverity.WARNING]
 
 
 def test_files_without_coordinates_are_joined_as_given_if_the_dimension_is_named() -> None:
@@ -224,7 +235,7 @@ def test_uncompressed_files_of_different_lengths_are_cut_to_fit() -> None:
 
 def test_gaps_are_told() -> None:
     _, findings = planned(scan(0, time=[0, 1, 2, 3]), scan(1, time=[6, 7, 8, 9]))
-    assert [(each.level, each.code) for each in findings.found] == [(Level.WARNING, "gap")]
+    assert [(each.level, each.code) for each in findings.found] == [(IngestSeverity.WARNING, "gap")]
 
 
 # --- what is refused ---
@@ -273,7 +284,7 @@ def test_what_would_give_wrong_values_is_refused_with_the_file_named(case: str) 
     if can_materialize:
         assert not copied.errors
         array = next(each for each in plan.arrays if each.name == "v")
-        assert array.kind is Kind.NATIVE
+        assert array.kind is TransferKind.NATIVE
         assert any("copied instead" in each.message for each in copied.found)
     else:
         assert codes(copied)
@@ -307,7 +318,9 @@ def test_attributes_that_do_not_matter_may_differ() -> None:
     _, findings = planned(
         scan(0, time=[0, 1], attrs={"history": "a"}), scan(1, time=[2, 3], attrs={"history": "b"})
     )
-    assert [(each.level, each.code) for each in findings.found] == [(Level.NOTE, "attributes")]
+    assert [(each.level, each.code) for each in findings.found] == [
+        (IngestSeverity.NOTE, "attributes")
+    ]
 
 
 def test_times_in_other_units_are_counted_anew() -> None:
@@ -334,7 +347,7 @@ def test_appended_files_follow_what_is_there() -> None:
     plan, findings = planned(scan(0, time=[4, 5]), scan(1, time=[2, 3]), base=base())
     assert not findings.errors
     array = next(each for each in plan.arrays if each.name == "v")
-    assert (array.kind, array.base_shape, array.shape) == (Kind.VIRTUAL, (2, 2), (6, 2))
+    assert (array.kind, array.base_shape, array.shape) == (TransferKind.VIRTUAL, (2, 2), (6, 2))
     assert array.files == (1, 2)
     assert [plan.start(array, n)[0] for n in array.files] == [4, 2]
     assert "lat" not in {each.name for each in plan.arrays}
@@ -362,7 +375,7 @@ def test_what_does_not_fit_behind_it_is_refused(
 
 
 def test_the_type_of_what_is_there_cannot_be_changed() -> None:
-    for wanted in ({"materialize": True}, {"mode": Mode.NATIVE}, {"chunks": {"time": 1}}):
+    for wanted in ({"materialize": True}, {"mode": IngestMode.NATIVE}, {"chunks": {"time": 1}}):
         _, findings = planned(scan(0, time=[2, 3], encoding=SHORT), base=base(), **wanted)
         assert "dtype" in codes(findings)
 
@@ -395,18 +408,20 @@ def test_values_behind_native_arrays_are_copied_whatever_their_codecs() -> None:
     )
     assert not findings.errors
     array = next(each for each in plan.arrays if each.name == "v")
-    assert (array.kind, array.chunks) == (Kind.NATIVE, (2, 2))
+    assert (array.kind, array.chunks) == (TransferKind.NATIVE, (2, 2))
 
 
 def test_chunks_asked_for_make_arrays_native() -> None:
     plan, _ = planned(scan(0, time=[0, 1]), scan(1, time=[2, 3]), chunks={"time": -1, "lat": 1})
     array = next(each for each in plan.arrays if each.name == "v")
-    assert (array.kind, array.chunks) == (Kind.NATIVE, (4, 1))
-    assert planned(scan(0, time=[0]), mode=Mode.NATIVE)[0].arrays[-1].kind is Kind.NATIVE
+    assert (array.kind, array.chunks) == (TransferKind.NATIVE, (4, 1))
+    assert (
+        planned(scan(0, time=[0]), mode=IngestMode.NATIVE)[0].arrays[-1].kind is TransferKind.NATIVE
+    )
 
 
-@pytest.mark.parametrize("mode", [Mode.VIRTUAL, Mode.NATIVE])
-def test_attributes_that_are_the_same_are_kept(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [IngestMode.VIRTUAL, IngestMode.NATIVE])
+def test_attributes_that_are_the_same_are_kept(mode: IngestMode) -> None:
     attrs = {"units": "K", "long_name": "temperature"}
     plan, findings = planned(
         scan(0, time=[0, 1], attrs=attrs), scan(1, time=[2, 3], attrs=attrs), mode=mode
@@ -421,11 +436,11 @@ def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> N
     plan, findings = planned(
         scan(0, time=[0, 1], encoding=SHORT, attrs=attrs),
         scan(1, time=[2, 3], encoding=LONG, attrs=attrs),
-        mode=Mode.NATIVE,
+        mode=IngestMode.NATIVE,
     )
     array = next(each for each in plan.arrays if each.name == "v")
     assert not findings.errors
-    assert dtype_of(array.encoding) == np.dtype("<i4")
+    assert encoded_dtype(array.encoding) == np.dtype("<i4")
     assert (array.attrs["units"], array.is_decoded) == ("K", False)
 
 
@@ -434,22 +449,22 @@ def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> N
 
 def test_a_small_file_does_not_decide_how_much_memory_a_copy_takes() -> None:
     dims = {"y": 1 << 18, "x": 1 << 18}
-    (array,) = planned(large(dims), mode=Mode.NATIVE)[0].arrays
+    (array,) = planned(large(dims), mode=IngestMode.NATIVE)[0].arrays
     assert array.chunks == (1 << 10, 1 << 18)
-    (array,) = planned(large(dims), mode=Mode.NATIVE, chunks={"y": 1 << 16})[0].arrays
+    (array,) = planned(large(dims), mode=IngestMode.NATIVE, chunks={"y": 1 << 16})[0].arrays
     assert array.chunks == (1 << 16, 1 << 12)
     assert planned(large(dims))[0].arrays[0].chunks == (1 << 18, 1 << 18), "references take none"
-    _, findings = planned(large(dims), mode=Mode.NATIVE, chunks={"y": 1 << 16, "x": -1})
+    _, findings = planned(large(dims), mode=IngestMode.NATIVE, chunks={"y": 1 << 16, "x": -1})
     assert codes(findings) == ["chunks"]
     assert "ask for smaller chunks" in str(findings.errors[0])
 
 
 def test_an_array_that_its_files_cannot_hold_is_not_copied() -> None:
     dims = {"y": 1 << 40, "x": 1 << 40}
-    _, findings = planned(large(dims), mode=Mode.NATIVE)
+    _, findings = planned(large(dims), mode=IngestMode.NATIVE)
     assert codes(findings) == ["too-large"]
     assert "large.h5" in str(findings.errors[0])
     # A file of 5 GB may well hold some terabytes of something even.
-    _, findings = planned(large({"y": 1 << 10, "x": 1 << 30}, size=5 << 30), mode=Mode.NATIVE)
+    _, findings = planned(large({"y": 1 << 10, "x": 1 << 30}, size=5 << 30), mode=IngestMode.NATIVE)
     assert not findings.errors
     assert not planned(large(dims))[1].errors

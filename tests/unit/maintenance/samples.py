@@ -16,6 +16,7 @@ from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Dimension, ManifestRef
 from frazil.repository import Repository
 from frazil.storage.base import Storage
+from frazil.transaction.opened import context_of
 from tests.support.generations import Spec, keeps_config
 from tests.support.nodes import array_document
 
@@ -72,7 +73,7 @@ def commit_refs(
     repo: Repository, refs: Mapping[Coordinates, ChunkRef], branch: str = MAIN
 ) -> SnapshotId:
     """Commit an array with just these references, whatever they are."""
-    context = repo.context
+    context = context_of(repo)
     base = context.refs.branch_tip(branch)
     table = ChunkTable.from_refs(1, refs.items())
     file = context.assets.save_manifest(ManifestId.random(), {LINE: table})

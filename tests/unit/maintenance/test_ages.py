@@ -21,6 +21,7 @@ from frazil.storage.base import Listed, Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.unit.maintenance.samples import keys, later, make, put, values
 
@@ -37,7 +38,7 @@ DOORS: dict[str, Door] = {
     "quarantine": lambda repo: repo.space.collect_planned(
         repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE), quarantine=True
     ),
-    "expire with files": lambda repo: expire_with_files(repo.context, later()),
+    "expire with files": lambda repo: expire_with_files(context_of(repo), later()),
 }
 
 

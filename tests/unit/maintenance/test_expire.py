@@ -14,6 +14,7 @@ from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_repository
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
@@ -94,7 +95,7 @@ def test_a_plan_tells_what_then_happens_and_changes_nothing(
     for commit in commits:
         cutoff = written_at(repo, commit)
         before, refs = keys(storage), repo.list_branches() | repo.list_tags()
-        plan = plan_expiry(repo.context, cutoff, **options)
+        plan = plan_expiry(context_of(repo), cutoff, **options)
         assert keys(storage) == before
         assert {str(one) for one in plan.released} == repo.expire_snapshots(cutoff, **options)
         lost = refs - repo.list_branches() - repo.list_tags()
@@ -151,7 +152,7 @@ def test_a_dry_run_tells_which_files_would_go(
     repo, _ = grown(storage, spec)
     expire = partial(
         expire_with_files,
-        repo.context,
+        context_of(repo),
         later(),
         delete_expired_branches=lost,
         delete_expired_tags=lost and spec in (1, 2),
@@ -200,11 +201,11 @@ def doors(repo: Repository) -> dict[str, Callable[[], object]]:
     """All ways to take snapshots out of the history, or to be told which would go."""
     return {
         "expire": lambda: repo.expire_snapshots(later(), delete_expired_branches=True),
-        "plan": lambda: plan_expiry(repo.context, later()),
+        "plan": lambda: plan_expiry(context_of(repo), later()),
         "expire with files": lambda: expire_with_files(
-            repo.context, later(), unsafe_minimum_age=AT_ONCE
+            context_of(repo), later(), unsafe_minimum_age=AT_ONCE
         ),
-        "dry run": lambda: expire_with_files(repo.context, later(), dry_run=True),
+        "dry run": lambda: expire_with_files(context_of(repo), later(), dry_run=True),
         "what it would free": lambda: repo.space.shares("array", older_than=later()),
     }
 

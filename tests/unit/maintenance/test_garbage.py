@@ -22,6 +22,7 @@ from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.generations import ALL, IDS, Spec, folder, has_logs, keeps_config
@@ -67,7 +68,7 @@ def test_only_garbage_is_deleted(storage: MemoryStorage, spec: Spec) -> None:
     done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert done == planned
     gone = before - keys(storage)
-    assert {repo.context.key_in_place(key) for key in garbage} <= gone
+    assert {context_of(repo).key_in_place(key) for key in garbage} <= gone
     snapshots = 0 if spec == "g1" else 3  # there they stay until they expire
     logs = 3 if has_logs(spec) else 0
     assert (done.snapshots_deleted, done.transaction_logs_deleted) == (snapshots, logs)
@@ -135,16 +136,16 @@ def test_an_object_lives_while_one_reference_to_it_lives(
 ) -> None:
     repo = make(storage, spec)
     pack, lonely = ChunkId.random(), ChunkId.random()
-    objects = repo.context.storage
+    objects = context_of(repo).storage
     for chunk in (pack, lonely):
         objects.put(f"chunks/{chunk}", bytes(30))
     full: dict[Coordinates, ChunkRef] = {(n,): NativeRef(pack, 10 * n, 10) for n in range(3)}
     before = repo.lookup_branch("main")
     commit_refs(repo, {**full, (3,): NativeRef(lonely, 0, 30)})
-    if not repo.context.generation.expires_snapshots:
+    if not context_of(repo).generation.expires_snapshots:
         repo.reset_branch("main", before)
     commit_refs(repo, {(1,): NativeRef(pack, 10, 10), (2,): InlineRef(b"in")})
-    if repo.context.generation.expires_snapshots:
+    if context_of(repo).generation.expires_snapshots:
         repo.expire_snapshots(later())
     done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 1
@@ -358,7 +359,7 @@ class TestFailures:
         repo = littered(storage, spec)
         tip = repo.lookup_branch("main")
         key = f"manifests/{repo.list_manifest_files(tip)[0].id}"
-        storage.delete_many([repo.context.key_in_place(key)])
+        storage.delete_many([context_of(repo).key_in_place(key)])
         before = keys(storage)
         with pytest.raises(StorageError):
             Repository.open(storage).garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
@@ -367,7 +368,7 @@ class TestFailures:
     def test_a_damaged_manifest_stops_it(self, storage: MemoryStorage, spec: Spec) -> None:
         repo = littered(storage, spec)
         manifest = repo.list_manifest_files(repo.lookup_branch("main"))[0].id
-        key = repo.context.key_in_place(f"manifests/{manifest}")
+        key = context_of(repo).key_in_place(f"manifests/{manifest}")
         blob = storage.get(key)
         assert blob is not None
         storage.put(key, blob[:-4])
@@ -380,7 +381,7 @@ class TestFailures:
 def test_damaged_garbage_is_no_hindrance(storage: MemoryStorage, spec: Spec) -> None:
     repo = littered(storage, spec)
     for kind in ("snapshots", "manifests"):
-        storage.put(repo.context.key_in_place(f"{kind}/{ChunkId.random()}"), b"torn")
+        storage.put(context_of(repo).key_in_place(f"{kind}/{ChunkId.random()}"), b"torn")
     done = repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
     torn = 1 if spec == "g1" else 4
     assert (done.snapshots_deleted, done.manifests_deleted) == (torn, torn)

@@ -20,6 +20,7 @@ from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.generations import SAME_KEYS, Spec, needs_expiry, spec_id
@@ -49,7 +50,7 @@ class Counting(FaultyStorage):
 def with_lost(storage: MemoryStorage, spec: Spec) -> tuple[Repository, list[str]]:
     """A repository, and two commits that expired or, where none can, were of a deleted branch."""
     repo = make(storage, spec)
-    expires = repo.context.generation.expires_snapshots
+    expires = context_of(repo).generation.expires_snapshots
     if not expires:
         repo.create_branch("gone", repo.lookup_branch("main"))
     lost = [put(repo, 0, value, "main" if expires else "gone") for value in (1, 2)]

@@ -16,6 +16,7 @@ from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.nodes import array_document, contents, write_keys
@@ -111,7 +112,7 @@ def test_a_repository_that_has_lost_its_refs_is_not_deleted_as_garbage(spec: int
     storage = MemoryStorage()
     repository = Repository.create(storage, config=CONFIG, spec_version=spec)
     written(repository, "main", 0).commit("first")
-    refs = repository.context.refs
+    refs = context_of(repository).refs
     if isinstance(refs, RepoObjectRefs):
         refs.edit(lambda _: Edit(UpdateType.GCRan(), {"branches": {}}))
     else:

@@ -16,6 +16,7 @@ from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.generations import Spec, keeps_config, spec_id
 from tests.unit.maintenance.samples import commit_refs, later, make, put
 
@@ -37,7 +38,7 @@ def test_snapshots_show_their_nodes(storage: MemoryStorage, spec: Spec) -> None:
     found = repo.inspect_snapshot(tip)
     assert (found["id"], found["commit_message"]) == (tip, "3=1")
     assert found["header"]["file_type"] == "snapshot"
-    assert found["header"]["spec_version"] == f"{repo.context.generation.spec}.0"
+    assert found["header"]["spec_version"] == f"{context_of(repo).generation.spec}.0"
     nodes = {node["path"]: node for node in found["nodes"]}
     assert nodes["/grid"]["shape"] == [
         {"name": "y", "array_length": 5, "num_chunks": 3},
@@ -46,7 +47,7 @@ def test_snapshots_show_their_nodes(storage: MemoryStorage, spec: Spec) -> None:
     assert nodes["/line"]["manifest_refs"] == [
         {
             "id": found["manifests"][0]["id"],
-            "extents": [[3, 4] if repo.context.generation.keeps_extents else [0, 8]],
+            "extents": [[3, 4] if context_of(repo).generation.keeps_extents else [0, 8]],
         }
     ]
     assert repo.inspect_snapshot(repo.lookup_snapshot(tip).parent_id or "")["metadata"] == {
@@ -147,12 +148,12 @@ def test_every_file_of_a_repository_can_be_shown_as_json(
     repo = make(storage, spec)
     tip = put(repo, 0, 1)
     repo.create_tag("gone", tip)
-    if repo.context.generation.deletes_tags:
+    if context_of(repo).generation.deletes_tags:
         repo.delete_tag("gone")
     if keeps_config(spec):
         repo.save_config()
         repo.save_config()
-    if repo.context.generation.expires_snapshots:
+    if context_of(repo).generation.expires_snapshots:
         repo.expire_snapshots(later())
     kinds = set()
     for item in storage.list(""):

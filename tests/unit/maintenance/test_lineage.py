@@ -10,13 +10,13 @@ from frazil.errors import FormatError
 from frazil.formats.repo_info import snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.expire import Expiration, plan_expiration
-from frazil.maintenance.lineage import cut, ids_where, pruned_logs, reachable, rows_of
+from frazil.maintenance.lineage import drop_snapshots, ids_where, mask_of, pruned_logs, reachable
 from frazil.model.history import (
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
     SnapshotTable,
-    Status,
+    StoredStatus,
     UpdateLog,
     UpdateType,
 )
@@ -50,7 +50,7 @@ def history(*lines: str) -> RepoInfo:
         branches={},
         deleted_tags=frozenset(),
         snapshots=snapshot_table(entries.values()),
-        status=Status(RepoAvailability.online, 0),
+        status=StoredStatus(RepoAvailability.online, 0),
         metadata={},
         latest_updates=UpdateLog.of([]),
     )
@@ -165,7 +165,7 @@ def test_reachable_is_all_that_tips_descend_from() -> None:
 )
 def test_the_nearest_ancestor_adopts(gone: str, expected: tuple[str | None, list[str]]) -> None:
     table = history("ROOT-s1-s2-s3").snapshots
-    after = cut(table, rows_of(table, map(named, gone.split())), to_root=False)
+    after = drop_snapshots(table, mask_of(table, map(named, gone.split())), to_root=False)
     pruned = expected[1] if expected[0] else ["ROOT", "s1", "s2"]
     assert links(after)["s3"] == (expected[0], pruned)
     assert [name_of(one) for one in pruned_logs(after)] == pruned
@@ -173,7 +173,7 @@ def test_the_nearest_ancestor_adopts(gone: str, expected: tuple[str | None, list
 
 def test_the_initial_snapshot_adopts_when_no_ancestor_stays() -> None:
     table = history("ROOT-s1", "other-o1-o2").snapshots
-    after = cut(table, rows_of(table, [named("other"), named("o1")]), to_root=False)
+    after = drop_snapshots(table, mask_of(table, [named("other"), named("o1")]), to_root=False)
     assert links(after)["o2"] == ("ROOT", ["other", "o1"])
 
 
@@ -181,4 +181,4 @@ def test_a_history_in_a_circle_is_damage() -> None:
     table = history("ROOT-s1-s2-s3").snapshots
     table = table.reparent({named("s1"): (named("s2"), [])})
     with pytest.raises(FormatError):
-        cut(table, rows_of(table, [named("s2")]), to_root=True)
+        drop_snapshots(table, mask_of(table, [named("s2")]), to_root=True)

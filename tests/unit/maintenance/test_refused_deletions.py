@@ -11,6 +11,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.unit.maintenance.samples import keys, later, make, put, values
 
@@ -50,7 +51,7 @@ def test_a_collection_counts_what_is_gone(storage: MemoryStorage, spec: int | st
     repo.create_branch("gone", put(repo, 0, 2))
     put(repo, 0, 3, "gone")
     repo.delete_branch("gone")
-    if repo.context.generation.expires_snapshots:
+    if context_of(repo).generation.expires_snapshots:
         repo.expire_snapshots(later())
     before = keys(storage, "chunks/")
     done = Repository.open(Keeping(storage)).garbage_collect(later(), unsafe_minimum_age=AT_ONCE)

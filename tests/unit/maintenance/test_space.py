@@ -5,6 +5,7 @@ from __future__ import annotations
 from frazil.ids import SnapshotId
 from frazil.maintenance.space import Usage, array_usage, objects_by_kind, snapshot_usage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.unit.maintenance.samples import make, put
 
 
@@ -24,9 +25,9 @@ def test_each_snapshot_tells_what_it_added(storage: MemoryStorage, spec: int) ->
     put(repo, 0, 1)
     put(repo, 1, 1)
     put(repo, 0, 2)
-    refs = repo.context.refs
+    refs = context_of(repo).refs
     lineage = list(refs.ancestry(SnapshotId.parse(repo.lookup_branch("main"))))[::-1]
-    found = list(snapshot_usage(repo.context.storage, lineage))
+    found = list(snapshot_usage(context_of(repo).storage, lineage))
     one = next(storage.list("chunks/")).size_bytes
     assert [each.new_native_bytes for each in found] == [0, 0, one, one, one]
     assert [each.usage.chunks for each in found] == [0, 0, 1, 2, 2]

@@ -11,6 +11,7 @@ from frazil.maintenance.expire import expire_with_files
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_repository
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec, generation_of
@@ -32,7 +33,7 @@ CHANGES: dict[str, Callable[[Repository], object]] = {
     "restore the trash": lambda repo: repo.space.restore_trash(),
     "expire": lambda repo: repo.expire_snapshots(later(), delete_expired_branches=True),
     "expire with files": lambda repo: expire_with_files(
-        repo.context, later(), unsafe_minimum_age=AT_ONCE
+        context_of(repo), later(), unsafe_minimum_age=AT_ONCE
     ),
     "purge": lambda repo: repo.space.purge("line", confirm="line", unsafe_minimum_age=AT_ONCE),
     "commit": lambda repo: put(repo, 1, 8),

@@ -16,6 +16,7 @@ from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
+from frazil.transaction.opened import context_of
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, make, messages, put, values
 
@@ -35,7 +36,7 @@ def old(storage: MemoryStorage) -> Repository:
 
 
 def upgrade(repo: Repository, *, dry_run: bool = False, delete: bool = True) -> None:
-    upgrade_v1_to_v2(repo.context, dry_run=dry_run, delete_unused_v1_files=delete)
+    upgrade_v1_to_v2(context_of(repo), dry_run=dry_run, delete_unused_v1_files=delete)
 
 
 def assert_upgraded(storage: MemoryStorage) -> Repository:

@@ -28,6 +28,7 @@ from frazil.model.history import RepoAvailability
 from frazil.model.lineage import MERGE_PARENTS, other_parents
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.branches import Branches, Edits
 from tests.support.nodes import array_document
@@ -452,7 +453,7 @@ class TestBadInput:
     def test_histories_without_a_common_snapshot(self, v2_repo: Branches) -> None:
         """Expiry leaves roots that nobody else has only where history was edited by hand."""
         repo = v2_repo
-        graph = Graph(repo.repository.context)
+        graph = Graph(context_of(repo.repository))
         tip = SnapshotId.parse(repo.commit("dev", {"a/c/1": b"y"}))
         alone = SnapshotId.random()
         assert graph.common((tip,), (alone,), strict=False).bases == ()

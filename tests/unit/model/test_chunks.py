@@ -18,7 +18,7 @@ from frazil.model.chunks import (
     ChunkTable,
     InlineRef,
     NativeRef,
-    Strings,
+    StringPool,
     VirtualRef,
     concat,
     overlay,
@@ -233,7 +233,7 @@ class TestCutting:
 class TestStrings:
     @given(st.lists(st.text()))
     def test_pool_is_the_list_it_was_made_of(self, texts: list[str]) -> None:
-        pool = Strings.of(texts)
+        pool = StringPool.of(texts)
         assert list(pool) == texts
         assert [pool[i] for i in range(len(pool))] == texts
         assert pool[1:3] == texts[1:3]
@@ -242,18 +242,18 @@ class TestStrings:
     @given(st.lists(st.text(max_size=3), min_size=1), st.data())
     def test_take_repeats_and_reorders(self, texts: list[str], data: st.DataObject) -> None:
         numbers = data.draw(st.lists(st.integers(0, len(texts) - 1)))
-        taken = Strings.of(texts).take(np.array(numbers, np.int32))
+        taken = StringPool.of(texts).take(np.array(numbers, np.int32))
         assert list(taken) == [texts[i] for i in numbers]
 
     @given(st.lists(st.text(max_size=2)))
     def test_distinct_numbers_lead_back_to_the_texts(self, texts: list[str]) -> None:
-        numbers, pool = Strings.distinct(texts)
+        numbers, pool = StringPool.distinct(texts)
         assert [pool[i] for i in numbers.tolist()] == texts
         assert len(set(pool)) == len(pool)
 
     def test_long_texts_are_taken_whole(self) -> None:
         texts = ["a" * 5000, "", "b" * 70000, "c"]
-        assert list(Strings.of(texts).take(np.array([2, 0, 1, 3]))) == [
+        assert list(StringPool.of(texts).take(np.array([2, 0, 1, 3]))) == [
             texts[2],
             texts[0],
             texts[1],
@@ -261,9 +261,9 @@ class TestStrings:
         ]
 
     def test_character_cut_in_two_is_not_utf8(self) -> None:
-        assert not Strings("é".encode(), np.array([1, 2])).is_utf8()
-        assert not Strings(b"\xff", np.array([1])).is_utf8()
+        assert not StringPool("é".encode(), np.array([1, 2])).is_utf8()
+        assert not StringPool(b"\xff", np.array([1])).is_utf8()
 
     def test_index_outside_is_an_index_error(self) -> None:
         with pytest.raises(IndexError):
-            Strings.of(["a"])[1]
+            StringPool.of(["a"])[1]

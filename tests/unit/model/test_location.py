@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.model.location import Location, parse_location
+from frazil.model.location import ParsedLocation, parse_location
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from frazil.model.location import Location, parse_location
     ],
 )
 def test_what_a_location_means(url: str, parts: tuple[str, str, str]) -> None:
-    assert parse_location(url) == Location(*parts)
+    assert parse_location(url) == ParsedLocation(*parts)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from frazil.model.marks import (
     Marks,
     inherited,
     marks_of,
+    merged_marks,
     packed,
     replacing,
     taken_back,
-    united,
     with_marks,
 )
 
@@ -39,9 +39,11 @@ def test_marks_of_a_commit_are_its_own_and_those_it_carries() -> None:
 
 
 def test_the_newest_number_and_state_count() -> None:
-    found = united([batch("s", 1), batch("s", 4), batch("t", 2), files("g", a=TWO)])
+    found = merged_marks([batch("s", 1), batch("s", 4), batch("t", 2), files("g", a=TWO)])
     assert found == Marks({"s": 4, "t": 2}, {"g": {A: TWO}})
-    assert united([files("g", a=TWO), files("g", a=ONE, b=ONE)]).files == {"g": {A: TWO, B: ONE}}
+    assert merged_marks([files("g", a=TWO), files("g", a=ONE, b=ONE)]).files == {
+        "g": {A: TWO, B: ONE}
+    }
 
 
 def test_commits_hand_series_on_but_not_files() -> None:
@@ -76,7 +78,7 @@ def test_what_takes_the_place_of_a_commit_is_known_as_its_work() -> None:
 def test_a_file_whose_ingest_is_undone_is_not_there() -> None:
     undone = with_marks({}, taken_back(batch("s", 1) | files("g", a=ONE)))
     assert marks_of(undone) == Marks({}, {"g": {A: GONE}})
-    found = united([undone, files("g", a=ONE, b=ONE)])
+    found = merged_marks([undone, files("g", a=ONE, b=ONE)])
     assert found.files == {"g": {A: GONE, B: ONE}}
 
 

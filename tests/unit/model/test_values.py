@@ -37,7 +37,7 @@ from frazil.model.values import (
     repo_status,
     snapshot_info,
     snapshot_infos,
-    update,
+    update_of,
 )
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -99,7 +99,7 @@ def test_commits_of_a_history_are_read_when_they_are_looked_at() -> None:
         (UpdateType.FeatureFlagChanged(3, None), UpdateType.FeatureFlagChanged(3, None)),
         (
             UpdateType.RepoStatusChanged(
-                history.Status(RepoAvailability.read_only, to_micros(NOON), "audit")
+                history.StoredStatus(RepoAvailability.read_only, to_micros(NOON), "audit")
             ),
             UpdateType.RepoStatusChanged(RepoStatus(RepoAvailability.read_only, NOON, "audit")),
         ),
@@ -107,7 +107,7 @@ def test_commits_of_a_history_are_read_when_they_are_looked_at() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_every_kind_of_update_is_shown(kind: history.UpdateKind, shown: object) -> None:
-    line = update(history.UpdateEntry(kind, to_micros(NOON), "backup"))
+    line = update_of(history.UpdateEntry(kind, to_micros(NOON), "backup"))
     assert line == Update(shown, NOON, "backup")  # type: ignore[arg-type]
     assert isinstance(line.kind, UpdateType)
     assert type(line.kind).__name__ in repr(line)
@@ -122,10 +122,10 @@ def test_updates_show_their_facts() -> None:
 
 
 def test_a_status_goes_out_and_in() -> None:
-    status = history.Status(RepoAvailability.read_only, to_micros(NOON), "audit")
+    status = history.StoredStatus(RepoAvailability.read_only, to_micros(NOON), "audit")
     assert inner_status(repo_status(status)) == status
     assert "availability: ReadOnly" in repr(repo_status(status))
-    offline = history.Status(RepoAvailability.offline, 0)
+    offline = history.StoredStatus(RepoAvailability.offline, 0)
     assert repo_status(offline).availability is RepoAvailability.online
 
 

@@ -40,6 +40,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_older
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
@@ -430,7 +431,7 @@ def test_what_an_upgrade_left_must_be_cleaned_up_first(storage: MemoryStorage, o
 
 def share_a_manifest(repo: Repository) -> None:
     """Commit the same arrays with all their references in one manifest."""
-    context = repo.context
+    context = context_of(repo)
     base = context.refs.branch_tip("main")
     old = context.assets.snapshot(base)
     state = repo.readonly_session("main").state

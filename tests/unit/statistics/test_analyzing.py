@@ -12,9 +12,10 @@ import pytest
 import zarr
 
 import frazil
-from frazil.bulk.fetch import References
+from frazil.bulk.fetch import ChunkReferences
 from frazil.errors import NodeNotFoundError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.statistics import analyzing
 from frazil.statistics.analyzing import Measure
@@ -22,6 +23,7 @@ from frazil.statistics.files import MANY_FILES, PREFIX, store
 from frazil.statistics.lookup import lookup
 from frazil.statistics.records import decoding_of, identified
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.unit.statistics.samples import NAN, all_coords, files, known, make, require_true, write
 
 VALUES = np.arange(49.0).reshape(7, 7)
@@ -32,12 +34,12 @@ def test_only_chunks_without_statistics_are_read(storage: MemoryStorage, spec: i
     repo = make(storage, spec)
     write(repo, "a", VALUES)
     write(repo, "group/b", VALUES.astype("i4"))
-    told: list[tuple[str, int, int]] = []
+    told: list[Progress] = []
     planned = repo.audit.analyze(dry_run=True)
     assert (planned.chunks, files(storage)) == (18, [])
-    first = repo.audit.analyze(path="group", progress=lambda *at: told.append(at))
+    first = repo.audit.analyze(path="group", progress=told.append)
     assert (first.arrays, first.chunks, first.known, first.files) == (1, 9, 0, 1)
-    assert told[-1] == ("chunks", 9, 9)
+    assert told[-1] == Progress("chunks", 9, 9)
     second = repo.audit.analyze()
     assert (second.arrays, second.chunks, second.known, second.failed) == (2, 9, 9, 0)
     assert second.bytes_read + first.bytes_read == planned.bytes_read
@@ -134,7 +136,7 @@ def test_rows_that_cannot_be_true_are_not_used(storage: MemoryStorage) -> None:
     node = state.array("/a")
     decoding = decoding_of(node)
     assert decoding is not None
-    rows, _ = identified(References.of(state.table(node)), decoding.layout.grid, str)
+    rows, _ = identified(ChunkReferences.of(state.table(node)), decoding.layout.grid, str)
     rows["form"], rows["count"], rows["has"] = 1, 9, 3
     rows["min"], rows["max"] = np.float64(5.0).view("u8"), np.float64(1.0).view("u8")
     store(storage, decoding.id, rows)
@@ -199,7 +201,7 @@ def test_work_can_be_sent_elsewhere_and_nothing_is_written_where_it_must_not(
 ) -> None:
     repo = make(storage)
     write(repo, "a", VALUES)
-    assert isinstance(pickle.loads(pickle.dumps(Measure(repo.context))), Measure)
+    assert isinstance(pickle.loads(pickle.dumps(Measure(context_of(repo)))), Measure)
     repo.set_status(frazil.RepoStatus(frazil.RepoAvailability.read_only))
     with pytest.raises(ReadOnlyError):
         Repository.open(storage).audit.analyze()

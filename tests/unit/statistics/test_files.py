@@ -15,9 +15,9 @@ from frazil.statistics.files import (
     MAGIC,
     PREFIX,
     decode,
+    drop_rows,
     encode,
-    forget,
-    listed,
+    list_files,
     put_together,
     read_checksums,
     read_index,
@@ -103,7 +103,7 @@ def test_files_are_merged_and_disputes_are_settled_by_saying_nothing() -> None:
     assert index.disputed == 1
     assert index.find(some(10)).tolist().count(-1) == 2
     assert put_together(place, DECODING) == 2
-    assert len(listed(place)) == 1
+    assert len(list_files(place)) == 1
     assert (read_index(place, DECODING).rows == index.rows).all()
 
 
@@ -116,14 +116,14 @@ def test_putting_together_leaves_nothing_when_somebody_erases_meanwhile() -> Non
         def put(self, key: str, data: object, *more: object) -> None:
             super().put(key, data, *more)  # type: ignore[arg-type]
             if self.armed:
-                self.delete_many([item.key for item in listed(self) if item.key != key])
+                self.delete_many([item.key for item in list_files(self) if item.key != key])
 
     place = Meanwhile()
     store(place, DECODING, some(2))
     store(place, DECODING, some(2, first=2))
     place.armed = True
     assert put_together(place, DECODING) == 0
-    assert not listed(place)
+    assert not list_files(place)
 
 
 def test_rows_are_forgotten_and_damaged_files_with_them() -> None:
@@ -131,10 +131,10 @@ def test_rows_are_forgotten_and_damaged_files_with_them() -> None:
     store(place, DECODING, some(6))
     store(place, DECODING, some(2, first=10))
     place.put(KEY, b"nonsense")
-    done = forget(place, lambda rows: rows["offset"] % 2 == 1)
+    done = drop_rows(place, lambda rows: rows["offset"] % 2 == 1)
     assert (done.rows, done.files) == (5, 3)
     assert sorted(read_index(place, DECODING, strict=True).rows["offset"]) == [1, 3, 5, 11]
-    assert forget(place, lambda rows: np.ones(len(rows), bool)).rows == 0
+    assert drop_rows(place, lambda rows: np.ones(len(rows), bool)).rows == 0
 
 
 def test_checksums_are_found_by_range_whatever_the_decoding() -> None:

@@ -14,8 +14,8 @@ import zarr
 import frazil
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.run import Here
-from frazil.statistics.files import listed, load, put_together
+from frazil.run import LocalRunner
+from frazil.statistics.files import list_files, load_file, put_together
 from frazil.statistics.publishing import keep, retract_if_gone
 from frazil.statistics.records import Rows, decoding_of
 from frazil.storage.memory import MemoryStorage
@@ -34,7 +34,11 @@ def later() -> datetime:
 
 def row_count(storage: MemoryStorage) -> int:
     """The number of all rows."""
-    return sum(len(found) for item in listed(storage) if (found := load(storage, item)) is not None)
+    return sum(
+        len(found)
+        for item in list_files(storage)
+        if (found := load_file(storage, item)) is not None
+    )
 
 
 def test_a_deep_check_names_chunks_whose_bytes_have_changed(storage: MemoryStorage) -> None:
@@ -179,7 +183,7 @@ class Between:
         self, work: Callable[[Any], Any], items: Sequence[Any], **_: object
     ) -> Iterator[tuple[int, Any]]:
         """All answers, when it is too late."""
-        done = [*Here().run(work, items)]
+        done = [*LocalRunner().run(work, items)]
         self._act()
         yield from done
 
@@ -221,14 +225,16 @@ def test_whoever_merged_the_files_meanwhile_does_not_tell_it_either(
         Repository.open(storage).space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE)
 
     held: dict[bytes, list[Rows]] = {}
-    for answer in (rows for item in listed(storage) if (rows := load(storage, item)) is not None):
+    for answer in (
+        rows for item in list_files(storage) if (rows := load_file(storage, item)) is not None
+    ):
         held.setdefault(decoding.id, []).append(answer)
     told = np.concatenate(held[decoding.id])
     told["owner"][:, 0] ^= 1  # rows of somebody who analyzed what is erased now
     erase()
-    keep(repo.context, {decoding.id: [told]})
+    keep(state.context, {decoding.id: [told]})
     put_together(storage, decoding.id)
-    retract_if_gone(repo.context, {decoding.id: [told]}, state.base_id)
+    retract_if_gone(state.context, {decoding.id: [told]}, state.base_id)
     assert row_count(storage) == 9
     assert known(Repository.open(storage), "other", COORDS).known.all()
 

@@ -10,6 +10,7 @@ import pytest
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, StorageError
 from frazil.model.config import ObjectStoreConfig, S3Options
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.constructors import (
     azure_storage,
     azure_store,
@@ -26,7 +27,6 @@ from frazil.storage.constructors import (
     s3_object_store_storage,
     s3_storage,
     s3_store,
-    storage_from_url,
     tigris_storage,
 )
 from frazil.storage.object import ObjectStorage

@@ -143,7 +143,7 @@ def test_old_leftovers_of_killed_writers_can_be_removed(storage: LocalStorage, r
     storage.put("chunks/a", b"x")
     storage.put("repo", b"x")
     storage.put_if("repo", b"y", version_of(storage, "repo"))
-    with storage.turn():
+    with storage.advisory_lock():
         (root / "chunks/b#99").write_bytes(b"half")
     now = datetime.now(UTC)
     assert storage.remove_staging(now - timedelta(hours=1)) == 0
@@ -171,7 +171,7 @@ def test_turns_are_taken_one_after_the_other(storage: LocalStorage, root: Path) 
     most: list[int] = []
 
     def take(number: int) -> None:
-        with LocalStorage(root).turn():
+        with LocalStorage(root).advisory_lock():
             inside.append(number)
             most.append(len(inside))
             storage.put(f"chunks/{number}", b"x")
@@ -187,12 +187,12 @@ def test_who_holds_its_turn_too_long_stops_nobody(
 ) -> None:
     monkeypatch.setattr("frazil.storage.local.TURN_TIMEOUT_S", 0.01)
     root.mkdir()
-    with LocalStorage(root).turn(), LocalStorage(root).turn():
+    with LocalStorage(root).advisory_lock(), LocalStorage(root).advisory_lock():
         assert LocalStorage(root).is_empty()
 
 
 def test_where_nothing_can_be_locked_everybody_has_a_turn(storage: LocalStorage) -> None:
-    with storage.turn():
+    with storage.advisory_lock():
         assert not Path(storage.path).exists()
 
 

@@ -28,7 +28,7 @@ from frazil.storage.credentials import S3StaticCredentials
 from frazil.storage.faults import cleaned, fault
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place
-from frazil.storage.requests import begin
+from frazil.storage.requests import begin_get
 from tests.support.servers import HOST, REGION, S3Server, free_port
 from tests.support.web import WebServer
 
@@ -325,7 +325,7 @@ def test_the_copy_keeps_metadata(s3_server: S3Server) -> None:
     storage.copy_if("repo", "overwritten/repo.1", found.version)
     place = storage.place
     assert isinstance(place, S3Place)
-    kept = begin(Clients(place, StorageSettings()), "overwritten/repo.1", {})
+    kept = begin_get(Clients(place, StorageSettings()), "overwritten/repo.1", {})
     assert kept is not None
     assert kept.attributes["icspecver"] == "2"
     assert kept.attributes["Content-Type"] == "application/json"

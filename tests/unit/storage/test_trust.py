@@ -31,6 +31,7 @@ from frazil.storage.credentials import (
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.trust import NOTHING, Trust, split_word
 from frazil.transaction.keyspace import KeySpace
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_repository
 from tests.support.nodes import array_document, group_document, write_keys
 from tests.support.servers import REGION, S3Server
@@ -260,18 +261,18 @@ def test_an_upgrade_makes_nothing_the_callers_word(web_server: WebServer) -> Non
     old = Repository.open(place, authorize_virtual_chunk_access=access)
     new = upgrade_repository(old)
     assert new.spec_version == 2
-    assert not new.context.trust.containers
+    assert not context_of(new).trust.containers
     mine = upgrade_repository(Repository.create(MemoryStorage(), config, access, spec_version=1))
-    assert mine.context.trust.containers == {"s3://public/"}
+    assert context_of(mine).trust.containers == {"s3://public/"}
 
 
 def test_an_ingest_trusts_only_what_it_adds(tmp_path: Path, web_server: WebServer) -> None:
     """Containers that were there before are not taken for the caller's by adding another one."""
-    from frazil.ingestion.target import Target
+    from frazil.ingestion.target import IngestTarget
 
     store = s3_store("us-east-1", web_server.url, allow_http=True, force_path_style=True)
     place, _ = bait("s3://public/", store)
-    target = Target(place, "main", "")
+    target = IngestTarget(place, "main", "")
     target._add_containers([f"file://{tmp_path}/"], {})
     assert target._repository is not None
-    assert not target._repository.context.trust.containers
+    assert not context_of(target._repository).trust.containers

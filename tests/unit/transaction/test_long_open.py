@@ -14,6 +14,7 @@ from frazil.repository import Repository
 from frazil.session import ForkSession, Session
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, make, messages, put, values
 
@@ -77,7 +78,7 @@ def test_a_collection_at_the_moment_of_the_commit_takes_it_back(
     slow = Repository.open(InterruptedStorage(storage, []), repo.config)
     session = begun_long_ago(slow.writable_session("main"))
     zarr.open_array(session.store, path="line")[3] = 4
-    watched = slow.context.place
+    watched = context_of(slow).place
     assert isinstance(watched, InterruptedStorage)
     watched.moments.append(moment)
     with pytest.raises(SessionStateError, match="write them again"):

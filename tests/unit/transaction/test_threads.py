@@ -16,7 +16,7 @@ from frazil.model.manifest_config import (
     ManifestSplittingConfig,
 )
 from frazil.repository import Repository
-from frazil.storage.base import pool
+from frazil.storage.base import thread_pool
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrapped import LatencyStorage
 from frazil.transaction.keyspace import KeySpace
@@ -125,7 +125,7 @@ def test_deleting_chunks_of_many_manifests_while_writers_fill_the_pool() -> None
         done.set()
 
     with session.state.lock:  # more writers wait than there are threads when the deletion begins
-        writers = [pool().submit(write, index) for index in range(WRITERS)]
+        writers = [thread_pool().submit(write, index) for index in range(WRITERS)]
         Thread(target=delete, daemon=True).start()
     assert done.wait(20)
     for each in writers:

@@ -15,7 +15,7 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import Snapshot
 from frazil.model.nodes import GroupNode, Node
 from frazil.storage.memory import MemoryStorage
-from frazil.transaction.tree import Tree
+from frazil.transaction.tree import NodeTree
 
 GROUPS = range(20)
 PATHS = ["/", *(f"/g{g}" for g in GROUPS), *(f"/g{g}/n{n}" for g in GROUPS for n in range(9))]
@@ -42,7 +42,7 @@ def by_path(nodes: Iterable[Node]) -> list[Node]:
 @given(st.lists(st.tuples(st.sampled_from(ODD), st.booleans()), max_size=9), st.integers(0, 12))
 def test_a_large_base_looks_like_plain_nodes(steps: list[tuple[str, bool]], walk_at: int) -> None:
     """Even after somebody has walked through all nodes."""
-    lazy, plain = Tree(large()), Tree(tuple(large()))
+    lazy, plain = NodeTree(large()), NodeTree(tuple(large()))
     for number, (path, is_put) in enumerate(steps):
         assert lazy.edits is not None
         node, is_there = group(path, b"%d" % number), plain.get(path) is not None
@@ -64,7 +64,7 @@ def test_a_large_base_looks_like_plain_nodes(steps: list[tuple[str, bool]], walk
 
 
 def test_all_nodes_are_read_when_many_are_changed() -> None:
-    tree = Tree(large())
+    tree = NodeTree(large())
     for path in PATHS[:50]:
         tree.put(group(path, b"new"))
     assert tree.edits is None

@@ -14,6 +14,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
 from frazil.upgrading.fencing import CLAIM_KEY
 from tests.support.ages import AT_ONCE
@@ -85,7 +86,7 @@ def test_an_upgrade_killed_at_any_write_is_finished_by_the_next(spec: str, to: i
     upgrade_older(whole, to=to)
     for place in deaths(lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to)):
         found = Repository.open(place)
-        if found.context.generation.dialect is not None:
+        if context_of(found).generation.dialect is not None:
             assert tips(found) == before["branches"]
             upgrade_older(found, to=to)
         assert files_at(place).keys() - {CLAIM_KEY} == files_at(whole).keys()

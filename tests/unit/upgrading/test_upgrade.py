@@ -34,9 +34,10 @@ from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
 from frazil.upgrading.chunks import Move, Transfer, mover
-from frazil.upgrading.source import LEGACY_ID, ChunkMode, Source
+from frazil.upgrading.source import LEGACY_ID, ChunkMode, UpgradeSource
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import (
     files_at,
@@ -91,7 +92,7 @@ def test_everything_is_kept(spec: str, to: int, tmp_path: Path) -> None:
     new = Repository.open(place)
     assert new.spec_version == to
     assert told(new) == before
-    if repo.context.generation.deletes_tags:
+    if context_of(repo).generation.deletes_tags:
         with pytest.raises(frazil.FrazilError):
             new.create_tag("gone", new.lookup_branch("main"))
     assert new.lookup_tag("start") == str(INITIAL_SNAPSHOT_ID)
@@ -239,7 +240,7 @@ def test_a_commit_that_slips_in_is_converted(spec: str) -> None:
 
     done: list[str] = []
 
-    def meanwhile(source: Source, mode: ChunkMode) -> Move:
+    def meanwhile(source: UpgradeSource, mode: ChunkMode) -> Move:
         def move(transfers: Sequence[Transfer]) -> None:
             real(transfers)
             if not done:
@@ -276,7 +277,7 @@ def test_moves_become_what_the_target_knows(to: int) -> None:
 
 def move_array(repo: Repository, source: str, target: str, seconds: float = 1) -> str:
     """Commit what sessions of that age cannot: the same node at another path."""
-    context = repo.context
+    context = context_of(repo)
     base = context.assets.snapshot(context.refs.branch_tip("main"))
     nodes = [replace(n, path=target) if n.path == source else n for n in base.nodes]
     made = replace(
@@ -480,7 +481,7 @@ def test_snapshots_without_history(to: int) -> None:
         *_, nodes = unpack_message(place.get(item.key) or b"", key=item.key)
         place.put(item.key, pack_message([nodes]))
     old = Repository.open(place)
-    assert old.context.generation.dialect is Dialect.G2_NODES
+    assert context_of(old).generation.dialect is Dialect.G2_NODES
     tips = {name: told_values(old, name) for name in ("main", "dev")}
     upgrade_older(old, to=to)
     new = Repository.open(place)

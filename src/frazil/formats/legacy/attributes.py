@@ -12,7 +12,7 @@ from frazil.formats.legacy.header import refuse_flat, unwrap
 from frazil.formats.legacy.messages import unpack_message
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, SnapshotRecord
 from frazil.formats.legacy.structs import Document
-from frazil.formats.legacy.zarr_fields import dump, put_attributes
+from frazil.formats.legacy.zarr_fields import dump_json, put_attributes
 from frazil.model.history import Metadata
 
 
@@ -82,9 +82,13 @@ def _row(document: Document, raw: object) -> Metadata:
 
 
 def encode_attribute_file(items: Sequence[Metadata], paths: Sequence[str] | None = None) -> bytes:
-    """Write an attribute file; the paths of the nodes help whoever looks into it."""
+    """Write an attribute file; the paths of the nodes are for people who look into it."""
     rows = [
-        {"attrs": dump(item), "node_id": None, "path": None if paths is None else paths[number]}
+        {
+            "attrs": dump_json(item),
+            "node_id": None,
+            "path": None if paths is None else paths[number],
+        }
         for number, item in enumerate(items)
     ]
     return write_table(arrow().Table.from_pylist(rows, schema=attribute_schema()))

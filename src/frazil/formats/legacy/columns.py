@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.ids import NodeId
-from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, Strings, constant
+from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, StringPool, constant
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import Coordinates
 
@@ -96,14 +96,14 @@ class TableBuilder:
             location=_sparse(self._location, ABSENT, np.int32, n),
             etag=_sparse(self._etag, ABSENT, np.int32, n),
             last_modified=_sparse(self._modified, 0, np.uint32, n),
-            locations=Strings.of(list(self._locations)),
-            etags=Strings.of(list(self._etags)),
+            locations=StringPool.of(list(self._locations)),
+            etags=StringPool.of(list(self._etags)),
             inline_data=b"".join(self._inline),
         )
-        return in_order(table, key=key)
+        return sorted_rows(table, key=key)
 
 
-def in_order(table: ChunkTable, *, key: str) -> ChunkTable:
+def sorted_rows(table: ChunkTable, *, key: str) -> ChunkTable:
     """The rows of a table in order of their coordinates."""
     order = ascending_order(table.coords)
     if order is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, in_order
+from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, sorted_rows
 from frazil.formats.legacy.g1_coords import ENCODINGS, OVI1, decode_as, encode_column
 from frazil.formats.legacy.g1_schemas import (
     COORD_KEY,
@@ -31,8 +31,8 @@ from frazil.formats.legacy.names import (
     base64_name,
     from_crockford,
     id_of_name,
-    is_ours,
-    narrow,
+    is_widened_id,
+    narrow_id,
     node_number,
     numbered_node,
     remember,
@@ -40,7 +40,7 @@ from frazil.formats.legacy.names import (
 )
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord
 from frazil.ids import ChunkId, NodeId, crockford
-from frazil.model.chunks import ABSENT, ChunkTable, Strings, VirtualRef, constant
+from frazil.model.chunks import ABSENT, ChunkTable, StringPool, VirtualRef, constant
 from frazil.model.strings import gather_runs
 
 Table: TypeAlias = Any
@@ -104,7 +104,7 @@ class _Reader:
             node = numbered_node(int(arrays[rows[0]]))
             ndim = int(rank[rows[0]])
             part = whole.take(np.sort(rows))
-            made = in_order(part.at(part.coords[:, :ndim]), key=self._key).compact()
+            made = sorted_rows(part.at(part.coords[:, :ndim]), key=self._key).compact()
             if node in tables and len(tables[node]) >= len(made):
                 strays.setdefault(node, []).append(made)
                 continue
@@ -233,7 +233,7 @@ class _Reader:
             location=np.where(is_virtual, file, ABSENT).astype(np.int32),
             etag=constant(ABSENT, np.int32, n),
             last_modified=constant(0, np.uint32, n),
-            locations=Strings.of(list(pool)),
+            locations=StringPool.of(list(pool)),
             inline_data=data,
         )
 
@@ -282,8 +282,8 @@ class _Reader:
     def _id(self, name: str) -> ChunkId:
         """The id of a file; its name is remembered unless it is the plain one."""
         raw = from_crockford(name, WIDE_ID)
-        if raw is not None and is_ours(raw):
-            id = ChunkId(narrow(raw))
+        if raw is not None and is_widened_id(raw):
+            id = ChunkId(narrow_id(raw))
             if id not in self._names:
                 return id
         id = id_of_name(ChunkId, name)

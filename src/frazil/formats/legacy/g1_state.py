@@ -14,11 +14,11 @@ from frazil.errors import AlreadyExistsError, ErrorKind, FormatError, RefNotFoun
 from frazil.formats.legacy.names import id_of_name, plain_name
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.structs import MAX_U64, Document
-from frazil.formats.legacy.zarr_fields import cannot_hold, dump
+from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.formats.ref_files import RefKind
 from frazil.ids import SnapshotId
 from frazil.model.history import MAX_MICROS, Metadata
-from frazil.model.marks import united, with_marks
+from frazil.model.marks import merged_marks, with_marks
 
 Value: TypeAlias = Any
 
@@ -80,7 +80,7 @@ class StateRef:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class G1State:
     """The whole mutable state of a repository."""
 
     id: str
@@ -118,7 +118,7 @@ class State:
 # --- reading ---
 
 
-def decode_state(blob: bytes, *, key: str) -> State:
+def decode_state(blob: bytes, *, key: str) -> G1State:
     """Read a state file."""
     document = Document(key, LegacyGeneration.G1)
     if len(blob) > MAX_STATE:
@@ -130,7 +130,7 @@ def decode_state(blob: bytes, *, key: str) -> State:
         raise document.fail("two snapshots cannot be told apart")
     refs = document.mapping(rest.pop("refs", None) or {}, "refs")
     deleted = document.items(rest.pop("deleted-tags", None) or [], "deleted-tags")
-    return State(
+    return G1State(
         id=document.text(rest.pop("id", None), "id"),
         generation=document.number(rest.pop("generation", None), "generation", MAX_U64),
         snapshots=snapshots,
@@ -185,7 +185,7 @@ def _read_ref(document: Document, name: str, value: Value) -> StateRef:
 # --- writing ---
 
 
-def encode_state(state: State) -> bytes:
+def encode_state(state: G1State) -> bytes:
     """Write a state file."""
     value: dict[str, Value] = {"id": state.id, "generation": state.generation}
     if state.store_root is not None:
@@ -201,7 +201,7 @@ def encode_state(state: State) -> bytes:
         value["moved-to"] = state.moved_to
     if state.commit_mode is not None:
         value["commit-mode"] = state.commit_mode
-    return dump(value | dict(state.extra))
+    return dump_json(value | dict(state.extra))
 
 
 def _write_snapshot(item: StateSnapshot) -> dict[str, Value]:
@@ -246,28 +246,28 @@ def new_item(
 # --- the next state ---
 
 
-def first_state(id: str, root: StateSnapshot, branch: str = "main") -> State:
+def first_state(id: str, root: StateSnapshot, branch: str = "main") -> G1State:
     """The state of a new repository."""
-    return State(id, 0, (root,), {branch: StateRef(root.name, "branch")})
+    return G1State(id, 0, (root,), {branch: StateRef(root.name, "branch")})
 
 
-def _next(state: State, **changes: Any) -> State:  # noqa: ANN401 - fields of the record
+def _next(state: G1State, **changes: Any) -> G1State:  # noqa: ANN401 - fields of the record
     return replace(state, generation=state.generation + 1, **changes)
 
 
-def add_snapshot(state: State, item: StateSnapshot, branch: str) -> State:
+def add_snapshot(state: G1State, item: StateSnapshot, branch: str) -> G1State:
     """List a snapshot and move its branch to it."""
     moved = move_branch(state, branch, item.name)
     return replace(moved, snapshots=(*state.snapshots, item))
 
 
-def move_branch(state: State, name: str, snapshot: str) -> State:
+def move_branch(state: G1State, name: str, snapshot: str) -> G1State:
     """Let a branch point to another snapshot."""
     ref = _ref(state, name, "branch")
     return _next(state, refs={**state.refs, name: replace(ref, snapshot=snapshot)})
 
 
-def create_ref(state: State, name: str, kind: RefKind, snapshot: str) -> State:
+def create_ref(state: G1State, name: str, kind: RefKind, snapshot: str) -> G1State:
     """Add a branch or a tag.
 
     Raises:
@@ -289,7 +289,7 @@ def create_ref(state: State, name: str, kind: RefKind, snapshot: str) -> State:
     return _next(state, refs={**state.refs, name: StateRef(snapshot, kind)})
 
 
-def delete_ref(state: State, name: str, kind: RefKind) -> State:
+def delete_ref(state: G1State, name: str, kind: RefKind) -> G1State:
     """Remove a branch or a tag; the name of a tag stays blocked."""
     _ref(state, name, kind)
     refs = {other: ref for other, ref in state.refs.items() if other != name}
@@ -298,7 +298,7 @@ def delete_ref(state: State, name: str, kind: RefKind) -> State:
     return _next(state, refs=refs, deleted_tags=(*state.deleted_tags, name))
 
 
-def _ref(state: State, name: str, kind: RefKind) -> StateRef:
+def _ref(state: G1State, name: str, kind: RefKind) -> StateRef:
     found = state.refs.get(name)
     if found is None or found.type != kind:
         raise RefNotFoundError(
@@ -309,7 +309,7 @@ def _ref(state: State, name: str, kind: RefKind) -> StateRef:
     return found
 
 
-def expire(state: State, threshold_ms: int) -> tuple[State, frozenset[SnapshotId]]:
+def expire(state: G1State, threshold_ms: int) -> tuple[G1State, frozenset[SnapshotId]]:
     """Forget snapshots older than a time that no ref points to; tell which."""
     pointed = {ref.id for ref in state.refs.values()}
     gone = {
@@ -320,7 +320,7 @@ def expire(state: State, threshold_ms: int) -> tuple[State, frozenset[SnapshotId
     return without_snapshots(state, gone), frozenset(gone)
 
 
-def without_snapshots(state: State, gone: Collection[SnapshotId]) -> State:
+def without_snapshots(state: G1State, gone: Collection[SnapshotId]) -> G1State:
     """Forget snapshots; their children become those of the nearest ancestor that stays.
 
     They keep the marks of what is forgotten, for its work stays done.
@@ -335,7 +335,7 @@ def without_snapshots(state: State, gone: Collection[SnapshotId]) -> State:
             parent = known[parent].parent_id
         is_kept = parent in known and parent not in gone
         name = known[parent].name if is_kept and parent is not None else None
-        marks = united(each.properties or {} for each in between.values())
+        marks = merged_marks(each.properties or {} for each in between.values())
         properties = with_marks(item.properties or {}, marks) if marks else item.properties
         return replace(item, parent=name, properties=properties)
 
@@ -343,6 +343,6 @@ def without_snapshots(state: State, gone: Collection[SnapshotId]) -> State:
     return _next(state, snapshots=left)
 
 
-def move_away(state: State, target: str) -> State:
+def move_away(state: G1State, target: str) -> G1State:
     """Mark a repository as one that lives on in a newer spec."""
     return _next(state, moved_to=target)

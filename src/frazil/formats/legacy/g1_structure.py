@@ -35,11 +35,11 @@ from frazil.formats.legacy.zarr_fields import (
     DEFAULT_KEYS,
     REGULAR,
     ArrayFields,
-    Named,
+    NamedConfiguration,
     NodeFields,
-    array_document,
+    array_fields_document,
     build_node,
-    dump,
+    dump_json,
     parse_fields,
 )
 from frazil.ids import ManifestId, SnapshotId
@@ -111,7 +111,7 @@ def _named(document: Document, raw: Value) -> Row:
     configuration = value.get("configuration")
     return {
         "name": value.get("name"),
-        "configuration": None if configuration is None else dump(configuration),
+        "configuration": None if configuration is None else dump_json(configuration),
     }
 
 
@@ -275,10 +275,10 @@ class _Reader:
         except UnfitError as error:
             raise self._document.fail(f"fill value: {error}") from error
 
-    def _codec(self, row: Row) -> Named:
+    def _codec(self, row: Row) -> NamedConfiguration:
         raw = row.get("configuration")
         name = self._document.text(row.get("name"), "codec")
-        return Named(name, None if raw is None else self._json_object(raw, "codec"))
+        return NamedConfiguration(name, None if raw is None else self._json_object(raw, "codec"))
 
     def _inventory(self, row: Row, dimensions: Sequence[Dimension]) -> ManifestRef:
         name = self._file(row.get("inventory_file"))
@@ -327,7 +327,7 @@ def _fits_seed(row: Row) -> bool:
 def _write_node(node: Node, record: SnapshotRecord) -> dict[str, Value]:
     fields = parse_fields(LegacyGeneration.G1, node.user_data)
     ref = record.attributes.get(node.path)
-    inline = None if ref is not None or fields.attributes is None else dump(fields.attributes)
+    inline = None if ref is not None or fields.attributes is None else dump_json(fields.attributes)
     row: dict[str, Value] = {
         "id": node_number(node.id),
         "type": "group" if fields.array is None else "array",
@@ -348,11 +348,11 @@ def _write_node(node: Node, record: SnapshotRecord) -> dict[str, Value]:
 
 def _write_array(fields: ArrayFields) -> dict[str, Value]:
     codecs = [(codec.name, codec.configuration) for codec in fields.codecs]
-    return array_document(fields) | {
+    return array_fields_document(fields) | {
         "data_type": fields.data_type,
         "fill_value": fill_to_bytes(fields.data_type, fields.fill_value),
         "codecs": [
-            {"name": name, "configuration": None if given is None else dump(given)}
+            {"name": name, "configuration": None if given is None else dump_json(given)}
             for name, given in codecs
         ],
     }

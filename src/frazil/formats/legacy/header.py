@@ -15,7 +15,7 @@ import zstandard
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import HEADER as LONG_HEADER
-from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, compressor, unpack
+from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, body_compressor, unpack
 
 SHORT_HEADER: Final = struct.Struct("<12s12sBBB")
 SHORT, LONG = SHORT_HEADER.size, LONG_HEADER.size
@@ -112,7 +112,7 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
 
 def wrap(body: bytes, kind: FileKind, wrapping: Wrapping, *, writer: str | None = None) -> bytes:
     """Put a body into the wrapping of its dialect."""
-    packed = compressor(LEVEL).compress(body) if wrapping.compressed else body
+    packed = body_compressor(LEVEL).compress(body) if wrapping.compressed else body
     if not wrapping.header:
         return packed
     form, room = (SHORT_HEADER, 12) if wrapping.header == SHORT else (LONG_HEADER, 24)

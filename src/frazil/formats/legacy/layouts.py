@@ -111,7 +111,7 @@ LAYOUTS: Final = {
 _MAPS: Final = (Dialect.G2_MAPS, Dialect.G2_MAPS_TEXT)
 
 
-def layout_of(dialect: Dialect) -> DialectLayout:
+def dialect_layout(dialect: Dialect) -> DialectLayout:
     """What a dialect writes."""
     if dialect not in LAYOUTS:
         raise FormatError(

@@ -10,7 +10,7 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.header import SHORT, Wrapping, refuse_flat, unwrap, wrap
-from frazil.formats.legacy.layouts import layout_of
+from frazil.formats.legacy.layouts import dialect_layout
 from frazil.formats.legacy.manifests import read_coords
 from frazil.formats.legacy.messages import (
     array_header,
@@ -81,7 +81,7 @@ def _read_chunks(document: Document, value: Value) -> Coords:
 
 def encode_log(record: LogRecord, wrapping: Wrapping | None = None) -> bytes:
     """Write a transaction log in the dialect of its record, wrapped as that does or as told."""
-    layout = layout_of(record.dialect)
+    layout = dialect_layout(record.dialect)
     if not layout.log_fields:
         raise FormatError("this dialect has no transaction logs", dialect=record.dialect.value)
     writer = NodeWriter(record.dialect, layout, Names())

@@ -15,7 +15,7 @@ from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind, references_justified
 from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
 from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap, wrap
-from frazil.formats.legacy.layouts import DialectLayout, IdForm, layout_of
+from frazil.formats.legacy.layouts import DialectLayout, IdForm, dialect_layout
 from frazil.formats.legacy.messages import (
     MessageReader,
     array_header,
@@ -32,10 +32,10 @@ from frazil.formats.legacy.structs import (
     MAX_U32,
     MAX_U64,
     Document,
-    Form,
+    StructForm,
     early_dialect,
 )
-from frazil.formats.legacy.zarr_fields import cannot_hold, dump
+from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, VirtualRef
 from frazil.model.nodes import Coordinates
@@ -69,7 +69,7 @@ def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> M
     if reader.is_map():
         return _decode_mapped(document, reader, wrapping)
     count = reader.array_header()
-    document.forms.add(Form.LIST)
+    document.forms.add(StructForm.LIST)
     if count not in FIELDS:
         raise document.fail(f"a manifest has no {count} fields")
     head = {name: reader.value() for name in FIELDS[count][:-1]}
@@ -83,7 +83,7 @@ def _decode_mapped(document: Document, reader: MessageReader, wrapping: Wrapping
     """A manifest that is a map with the names of its fields."""
     value = reader.value()
     reader.finish()
-    document.forms.add(Form.MAP)
+    document.forms.add(StructForm.MAP)
     id = document.manifest_id(value["id"]) if "id" in value else None
     parser = _Reader(document, wrapping.size)
     entries = parser.mapped(document.mapping(value.get("chunks"), "chunks"))
@@ -228,7 +228,7 @@ class _Reader:
         location = parts[0]
         if isinstance(location, Mapping):
             if isinstance(content, Mapping):
-                document.forms.add(Form.OTHER)
+                document.forms.add(StructForm.OTHER)
             _, location = document.variant(location, "location")
         checksum: str | int | None = None
         if not is_old and not isinstance(content, Mapping):
@@ -282,10 +282,10 @@ def encode_manifest(record: ManifestRecord, wrapping: Wrapping | None = None) ->
         InvalidInputError: the dialect cannot hold one of the references.
         FormatError: the dialect cannot be written.
     """
-    layout = layout_of(record.dialect)
+    layout = dialect_layout(record.dialect)
     writer = _Writer(record, layout)
     if layout.is_json:
-        return dump({"chunks": dict(writer.json_entries())})
+        return dump_json({"chunks": dict(writer.json_entries())})
     head: list[Value] = [] if layout.manifest_fields <= 2 else [layout.version, {}]
     if layout.manifest_fields in (2, 4):
         if record.id is None:

@@ -1,7 +1,7 @@
 """Ids of other widths, and the names files have: rules that turn one into the other.
 
 The model knows ids of 12 bytes. A stored id of 16 bytes is known by its first 12, and a name that
-is no id at all by a digest. An id made by us is stored in 16 bytes by `widen`, so that its name
+is no id at all by a digest. An id made by us is stored in 16 bytes by `widen_id`, so that its name
 can be computed whenever it is needed.
 """
 
@@ -71,18 +71,18 @@ def from_crockford(text: str, width: int) -> bytes | None:
     return (value >> unused).to_bytes(width, "big")
 
 
-def narrow(raw: bytes) -> bytes:
+def narrow_id(raw: bytes) -> bytes:
     """The 12 bytes by which the model knows a stored id of 12 or 16 bytes."""
     return raw[: ObjectId.width]
 
 
-def widen(raw: bytes) -> bytes:
+def widen_id(raw: bytes) -> bytes:
     """The 16 bytes in which an id of ours is stored."""
     return raw + zlib.crc32(raw).to_bytes(4, "big")
 
 
-def is_ours(raw: bytes) -> bool:
-    """Whether 16 bytes are an id that `widen` made."""
+def is_widened_id(raw: bytes) -> bool:
+    """Whether 16 bytes are an id that `widen_id` made."""
     return raw[ObjectId.width :] == zlib.crc32(raw[: ObjectId.width]).to_bytes(4, "big")
 
 
@@ -116,7 +116,7 @@ def plain_name(generation: LegacyGeneration, kind: Kind, id: ObjectId) -> str:
     """The name under which we store an id, without folder; G2 adds the extension it uses."""
     if generation is LegacyGeneration.G3:
         return str(id)
-    text = crockford(widen(id))
+    text = crockford(widen_id(id))
     is_parquet = generation is LegacyGeneration.G1 and kind in ("manifests", "attributes")
     return f"{text}.parquet" if is_parquet else text
 

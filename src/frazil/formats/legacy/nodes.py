@@ -14,7 +14,7 @@ from frazil.formats.legacy.structs import MAX_U32, Document
 from frazil.formats.legacy.zarr_fields import (
     DEFAULT_KEYS,
     ArrayFields,
-    Named,
+    NamedConfiguration,
     NodeFields,
     build_node,
     parse_fields,
@@ -136,12 +136,12 @@ def _read_array(document: Document, value: Value) -> ArrayFields:
     )
 
 
-def _read_named(document: Document, value: Value, what: str) -> tuple[Named, ...]:
+def _read_named(document: Document, value: Value, what: str) -> tuple[NamedConfiguration, ...]:
     found = []
     for each in document.items(value, what):
         name, configuration = document.fields(each, NAMED, what)
         found.append(
-            Named(
+            NamedConfiguration(
                 document.text(name, what),
                 None if configuration is None else document.metadata(configuration, what),
             )
@@ -267,7 +267,7 @@ class NodeWriter:
             ),
         )
 
-    def _named(self, values: Iterable[Named]) -> list[Value]:
+    def _named(self, values: Iterable[NamedConfiguration]) -> list[Value]:
         return [self.struct(NAMED, (each.name, each.configuration)) for each in values]
 
     def _manifest_ref(self, ref: ManifestRef) -> Value:

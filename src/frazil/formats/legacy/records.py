@@ -1,8 +1,8 @@
 """What the files of the older generations hold, in the terms of the model.
 
-Ids of other widths become ids of the model by fixed rules (`names`). The way back is not always
-computable, so a record also carries the stored names of those ids whose name is not the plain
-one, and every encoder is told them again.
+Ids of other widths become ids of the model by fixed rules (`names`). The stored name cannot always
+be computed from the id. So a record also carries the stored names that differ from the plain ones,
+and every encoder gets them again.
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ class SnapshotRecord:
 class ManifestRecord:
     """The references of some arrays.
 
-    An old writer's bug put references of other arrays under a node. Those of another rank than
-    most are in `strays`; whoever knows the grid of the array finds the right ones.
+    An old writer's bug put references of other arrays under a node. Those of another rank than most
+    are in `strays`; a caller who knows the grid of the array finds the right ones.
     """
 
     tables: Mapping[NodeId, ChunkTable]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.formats.legacy.layouts import IdForm, layout_of
+from frazil.formats.legacy.layouts import IdForm, dialect_layout
 from frazil.formats.legacy.names import (
     OLD_SEQUENCE_LENGTH,
     SEQUENCE_LENGTH,
@@ -22,7 +22,7 @@ from frazil.formats.legacy.names import (
 from frazil.formats.legacy.nodes import write_id
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.formats.legacy.structs import Document, format_time
-from frazil.formats.legacy.zarr_fields import dump
+from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.formats.ref_files import (
     FILE,
     TOMBSTONE,
@@ -62,16 +62,16 @@ def encode_ref(record: RefRecord, dialect: Dialect) -> bytes:
     names: dict[SnapshotId, str] = {record.snapshot: record.name} if record.name else {}
     name = stored_name(dialect.generation, "snapshots", record.snapshot, names)
     # Refs kept the text when ids in other files became byte strings.
-    form = IdForm.NUMBERS if layout_of(dialect).ids is IdForm.NUMBERS else IdForm.TEXT
+    form = IdForm.NUMBERS if dialect_layout(dialect).ids is IdForm.NUMBERS else IdForm.TEXT
     value: dict[str, object] = {"snapshot": write_id(form, record.snapshot, name)}
     if record.moved_to is not None:
         value[MOVED] = record.moved_to
     if record.is_deleted:
         value[DELETED] = True
-    if layout_of(dialect).is_named:  # as the schema wants it
+    if dialect_layout(dialect).is_named:  # as the schema wants it
         value["properties"] = dict(record.properties)
         value["timestamp"] = format_time(record.timestamp or 0)
-    return dump(dict(sorted(value.items())))
+    return dump_json(dict(sorted(value.items())))
 
 
 # --- where they are ---

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.header import SHORT, Wrapping, refuse_flat, unwrap, wrap
-from frazil.formats.legacy.layouts import DialectLayout, layout_of
+from frazil.formats.legacy.layouts import DialectLayout, dialect_layout
 from frazil.formats.legacy.messages import pack_message, unpack_message
 from frazil.formats.legacy.names import WIDE, node_number
 from frazil.formats.legacy.nodes import NodeWriter, file_id, read_nodes
@@ -26,11 +26,11 @@ from frazil.formats.legacy.structs import (
     MAX_U32,
     MAX_U64,
     Document,
-    Form,
+    StructForm,
     early_dialect,
     format_time,
 )
-from frazil.formats.legacy.zarr_fields import dump
+from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import SnapshotId
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Node
@@ -197,7 +197,7 @@ def _dialect(
     document: Document, count: int, fields: Mapping[str, Value], wrapping: Wrapping
 ) -> Dialect:
     """The dialect of a snapshot as far as its content tells; an empty one fits several."""
-    if document.generation is LegacyGeneration.G3 and not document.forms <= {Form.LIST}:
+    if document.generation is LegacyGeneration.G3 and not document.forms <= {StructForm.LIST}:
         return Dialect.G3_MAPS
     if count == 1:
         return Dialect.G2_NODES
@@ -227,7 +227,7 @@ def encode_snapshot(record: SnapshotRecord, wrapping: Wrapping | None = None) ->
         InvalidInputError: the generation cannot hold one of its nodes.
         FormatError: the dialect cannot be written.
     """
-    layout = layout_of(record.dialect)
+    layout = dialect_layout(record.dialect)
     if record.unresolved - record.attributes.keys():
         raise FormatError("attributes are neither resolved nor in a file")
     writer = _Writer(record, layout)
@@ -235,7 +235,7 @@ def encode_snapshot(record: SnapshotRecord, wrapping: Wrapping | None = None) ->
     names = FIELDS[layout.snapshot_fields]
     value = writer.struct(names, [fields[name] for name in names])
     if layout.is_json:
-        return dump(value)
+        return dump_json(value)
     body = pack_message(value)
     return wrap(body, FileKind.SNAPSHOT, wrapping or layout.wrapping_of(FileKind.SNAPSHOT))
 
@@ -303,7 +303,7 @@ class _Writer:
 # --- the next snapshot of a history ---
 
 MAX_HISTORY: Final = 1000
-"""Ancestors that a snapshot lists; whoever wants more opens the oldest of them."""
+"""Ancestors that a snapshot lists; for more, open the oldest of them."""
 ROOT_MARK: Final = "__root"
 _PARENT_ONLY: Final = frozenset({Dialect.G3H, Dialect.G3I})
 

@@ -21,8 +21,8 @@ from frazil.formats.legacy.names import (
     Kind,
     bytes_of_name,
     from_crockford,
-    is_ours,
-    narrow,
+    is_widened_id,
+    narrow_id,
     numbered_node,
     remember,
 )
@@ -41,7 +41,7 @@ MAX_RANK: Final = 1024
 _PAIR: Final = 2
 
 
-class Form(Enum):
+class StructForm(Enum):
     """How a struct is written."""
 
     LIST = "its fields in order"
@@ -68,7 +68,7 @@ class Document:
     """whether ids are lists of numbers"""
     has_true_extents: bool = False
     """whether the writer is known to tell exactly which chunks a manifest has"""
-    forms: set[Form] = field(default_factory=set)
+    forms: set[StructForm] = field(default_factory=set)
     """how structs are written"""
 
     def fail(self, problem: str) -> FormatError:
@@ -84,15 +84,15 @@ class Document:
     def fields(self, value: Value, names: Sequence[str], what: str) -> Sequence[Value]:
         """The fields of a struct in the order of their names; absent ones in a map are None."""
         if isinstance(value, Mapping):
-            self.forms.add(Form.MAP if value.keys() <= {*names} else Form.OTHER)
+            self.forms.add(StructForm.MAP if value.keys() <= {*names} else StructForm.OTHER)
             return [value.get(name) for name in names]
-        self.forms.add(Form.LIST)
+        self.forms.add(StructForm.LIST)
         return self._all_of(value, names, what)
 
     def pair(self, value: Value, names: Sequence[str], what: str) -> Sequence[Value]:
         """The fields of what is a list also where structs are maps."""
         if isinstance(value, Mapping):
-            self.forms.add(Form.OTHER)
+            self.forms.add(StructForm.OTHER)
             return [value.get(name) for name in names]
         return self._all_of(value, names, what)
 
@@ -252,8 +252,8 @@ class Document:
         return crockford(self.raw_id(value, what))
 
     def _known(self, cls: type[Id], raw: bytes, names: dict[Id, str], kind: Kind) -> Id:
-        id = cls(narrow(raw))
-        if len(raw) == WIDE and (not is_ours(raw) or id in names):
+        id = cls(narrow_id(raw))
+        if len(raw) == WIDE and (not is_widened_id(raw) or id in names):
             remember(names, LegacyGeneration.G2, kind, id, crockford(raw), self.key)
         return id
 
@@ -276,9 +276,9 @@ class Document:
 
 def early_dialect(document: Document) -> Dialect:
     """The dialect of a file of G2 in MessagePack."""
-    if document.forms == {Form.LIST}:
+    if document.forms == {StructForm.LIST}:
         return Dialect.G2_MSGPACK
-    if document.forms != {Form.MAP}:
+    if document.forms != {StructForm.MAP}:
         return Dialect.G2_MIXED
     return Dialect.G2_MAPS if document.has_number_ids else Dialect.G2_MAPS_TEXT
 

@@ -49,7 +49,7 @@ TWO_PARTS: Final = frozenset({"name", "configuration"})
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedConfiguration:
     """A codec or storage transformer."""
 
     name: str
@@ -74,8 +74,8 @@ class ArrayFields:
     separator: str | None
     fill_value: JSON
     """as zarr.json spells it"""
-    codecs: tuple[Named, ...]
-    storage_transformers: tuple[Named, ...] | None = None
+    codecs: tuple[NamedConfiguration, ...]
+    storage_transformers: tuple[NamedConfiguration, ...] | None = None
     dimension_names: tuple[str | None, ...] | None = None
 
     @property
@@ -243,7 +243,7 @@ def _parse_key_encoding(generation: LegacyGeneration, value: JSON) -> tuple[str,
 
 def _parse_named(
     generation: LegacyGeneration, values: JSON, field: str
-) -> tuple[Named, ...] | None:
+) -> tuple[NamedConfiguration, ...] | None:
     if values is None:
         return None
     if not isinstance(values, list):
@@ -258,7 +258,7 @@ def _parse_named(
             _check_object(generation, configuration, field, f"a configuration in {field}")
         if value.keys() - TWO_PARTS:
             raise cannot_hold(generation, field, f"{value['name']!r} with further fields")
-        found.append(Named(value["name"], configuration))
+        found.append(NamedConfiguration(value["name"], configuration))
     return tuple(found)
 
 
@@ -316,7 +316,7 @@ def build_document(fields: NodeFields) -> bytes:
         "attributes": {} if fields.attributes is None else fields.attributes,
     }
     if fields.array is not None:
-        document |= array_document(fields.array)
+        document |= array_fields_document(fields.array)
     return _text(document)
 
 
@@ -332,7 +332,7 @@ def build_node(
     return ArrayNode(id, path, document, array.dimensions, named, tuple(manifests))
 
 
-def array_document(fields: ArrayFields) -> dict[str, JSON]:
+def array_fields_document(fields: ArrayFields) -> dict[str, JSON]:
     """What `zarr.json` says of an array beyond what it says of a group."""
     is_object = fields.data_type.startswith("{")
     keys: dict[str, JSON] = {"name": fields.key_encoding}
@@ -363,7 +363,7 @@ def put_attributes(document: bytes, attributes: Metadata) -> bytes:
     return _text(node)
 
 
-def dump(document: JSON) -> bytes:
+def dump_json(document: JSON) -> bytes:
     """JSON without spaces, in UTF-8, as files hold it: with nothing that JSON lacks."""
     return _text(plain_json(document))
 

@@ -25,7 +25,7 @@ from frazil.session import ForkSession, Session
 from frazil.spark import worker
 from frazil.spark.location import Pinned
 from frazil.spark.reading.columns import row_batch
-from frazil.spark.tasks import Batches, Part
+from frazil.spark.tasks import Batches, StoredChunks
 from frazil.spelling import unknown
 from frazil.transaction.keys import METADATA
 
@@ -180,9 +180,9 @@ def make_arrays(writing: Session, place: str, outputs: Sequence[Output]) -> None
 
 
 @lru_cache(maxsize=4)
-def opened(pinned: Pinned, group: str) -> xr.Dataset:
+def open_group(pinned: Pinned, group: str) -> xr.Dataset:
     """A group of a snapshot, whose values are read when they are needed."""
-    store = worker.session(pinned).store
+    store = worker.session_at(pinned).store
     found: xr.Dataset = xr.open_zarr(
         store, group=group.strip("/") or None, consolidated=False, chunks=None
     )
@@ -190,7 +190,7 @@ def opened(pinned: Pinned, group: str) -> xr.Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockJob:
     """Blocks of variables and what to do with them; small, for it goes to all tasks."""
 
     fn: Function
@@ -213,7 +213,7 @@ class Blocks:
         over: Sequence[str],
         combine: Callable[[Made, Made], Made] | None,
         finish: Callable[[Made], Made] | None,
-    ) -> Blocks:
+    ) -> BlockJob:
         """The same blocks, numbered so that those to combine follow each other."""
         known = dict(self.dims)
         for dim in over:
@@ -256,7 +256,7 @@ class Blocks:
             dim: slice(at[dim] * length, min((at[dim] + 1) * length, n))
             for (dim, n), length in zip(self.dims, self.lengths, strict=True)
         }
-        block = opened(self.pinned, self.group)[list(self.inputs)].isel(region).load()
+        block = open_group(self.pinned, self.group)[list(self.inputs)].isel(region).load()
         if not self.as_numpy:
             return self._named(self.fn(block))
         made = self.fn(*(block[name].values for name in self.inputs))
@@ -294,11 +294,11 @@ class Blocks:
         """The result of what was combined."""
         return made if self.finish is None else self._named(self.finish(made))
 
-    def __call__(self, number: int) -> list[Part]:
+    def __call__(self, number: int) -> list[StoredChunks]:
         """Make a block and store it."""
         return [*self.stored(number, self.apply(number))]
 
-    def stored(self, number: int, made: Made) -> Iterator[Part]:
+    def stored(self, number: int, made: Made) -> Iterator[StoredChunks]:
         """Write what was made of a block where it belongs."""
         assert self.fork is not None
         at = self.at(number)
@@ -312,7 +312,7 @@ class Blocks:
                 continue
             region = output.region(made, at)
             single = xr.Dataset({output.name: made[output.name].variable})
-            # xarray writes no index to a region, but it does write what is none.
+            # xarray writes no index coordinates to a region, but does write other coordinates.
             single = single.drop_indexes([output.name], errors="ignore")
             single[output.name].encoding = {}
             group = self.place.strip("/") or None
@@ -322,7 +322,7 @@ class Blocks:
             node = state.array(path_of(self.place, output.name))
             changes = state.changes.chunks.get(node.id)
             if changes is not None:
-                yield Part(index, changes.columns()[0].compact())
+                yield StoredChunks(index, changes.columns()[0].compact())
         state.changes = nodes
         state.move_base(state.base_id)
 
@@ -341,7 +341,7 @@ class Blocks:
             packed = pickle.dumps(made.load(), pickle.HIGHEST_PROTOCOL)
             yield row_batch([(place, own[0], packed)], _PARTIAL_SCHEMA)
 
-    def combined(self, batches: Batches) -> Iterator[Part]:
+    def combined(self, batches: Batches) -> Iterator[StoredChunks]:
         """Combine what came of the blocks of a place, which come in order, and store it."""
         rows = (row for batch in batches for row in batch.to_pylist())
         for place, same in groupby(rows, itemgetter("place")):

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import xarray as xr
 
 from frazil.errors import AlreadyExistsError, ErrorKind, invalid_option
-from frazil.run import JobReport, Progress, commit_job, copy_groups, path_of, run_told
+from frazil.progress import Progress, Tell, silent
+from frazil.run import JobReport, commit_job, copy_groups, path_of, run_told
 from frazil.session import ForkSession, Session
 from frazil.spark import tasks
 from frazil.spark.jobs.block_tasks import (
     PARTIALS,
-    Blocks,
+    BlockJob,
     Function,
     Made,
     Output,
     make_arrays,
-    opened,
+    open_group,
     plan_outputs,
 )
 from frazil.spark.runner import SparkRunner
-from frazil.spark.tasks import Gathered, Options
+from frazil.spark.tasks import GatheredChunks, Options
 from frazil.spelling import require_known, unknown
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ BLOCK_BYTES: Final = 64 << 20
 """Decoded bytes that a task should work on."""
 
 
-class Job(TypedDict, total=False):
+class BlockJobOptions(TypedDict, total=False):
     """What both functions take beside their own arguments, all by name."""
 
     blocks: Mapping[str, int] | None
@@ -61,7 +62,7 @@ class Job(TypedDict, total=False):
     """options of the data source for `url`, such as `storage.region`"""
     target_options: Options | None
     """the same for `target`"""
-    progress: Progress | None
+    progress: Tell | None
     """is told what is being done and how far it is"""
 
 
@@ -72,7 +73,7 @@ def map_blocks(
     *,
     outputs: str | Sequence[str] | None = None,
     as_numpy: bool = False,
-    **job: Unpack[Job],
+    **job: Unpack[BlockJobOptions],
 ) -> JobReport:
     """Apply a function to blocks of variables and write what it makes as new arrays.
 
@@ -85,7 +86,7 @@ def map_blocks(
         inputs: names of variables of the group.
         outputs: names for what `fn` makes; needed with `as_numpy`.
         as_numpy: hand over values only.
-        job: where to read and write, and in which blocks; see `Job`.
+        job: where to read and write, and in which blocks; see `BlockJobOptions`.
 
     A daily mean of hourly values: `map_blocks(lambda ds: ds.coarsen(time=24).mean(), url,
     "t2m", blocks={"time": 240}, output_group="daily")`.
@@ -110,7 +111,7 @@ def reduce_blocks(
     *,
     combine: Callable[[Made, Made], Made] | None = None,
     finish: Callable[[Made], Made] | None = None,
-    **job: Unpack[Job],
+    **job: Unpack[BlockJobOptions],
 ) -> JobReport:
     """Reduce variables over dimensions, block by block, and write the result as new arrays.
 
@@ -123,7 +124,7 @@ def reduce_blocks(
         combine: makes one of what `fn` gave for two blocks, the earlier first; their sum by
             default.
         finish: makes the result of what was combined, such as a mean of a sum and a count.
-        job: where to read and write, and in which blocks; see `Job`.
+        job: where to read and write, and in which blocks; see `BlockJobOptions`.
 
     Raises:
         InvalidInputError: there is no such variable or dimension, or the blocks that `fn` makes
@@ -143,8 +144,8 @@ def reduce_blocks(
 class _Run:
     """One run of either function."""
 
-    def __init__(self, url: str, job: Job) -> None:
-        require_known(job, Job)
+    def __init__(self, url: str, job: BlockJobOptions) -> None:
+        require_known(job, BlockJobOptions)
         self._job = job
         self._runner = SparkRunner(job.get("spark"))
         self._ends = tasks.ends_of(
@@ -166,13 +167,13 @@ class _Run:
         outputs: str | Sequence[str] | None,
         *,
         as_numpy: bool,
-    ) -> Blocks:
+    ) -> BlockJob:
         """The work of tasks."""
         names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         made = (outputs,) if isinstance(outputs, str) else tuple(outputs or ())
         if as_numpy and not made:
             raise invalid_option("numpy arrays have no names: give outputs")
-        view = opened(self._ends.pinned, self._group)
+        view = open_group(self._ends.pinned, self._group)
         for name in names:
             if name not in view.variables:
                 raise invalid_option(unknown("variable", name, map(str, view.variables)))
@@ -180,11 +181,11 @@ class _Run:
         self._read = tuple(path_of(self._group, str(name)) for name in chosen.variables)
         sizes = {str(dim): int(n) for dim, n in chosen.sizes.items()}
         lengths = _lengths(chosen, names, sizes, self._job.get("blocks") or {})
-        return Blocks(
+        return BlockJob(
             fn, self._ends.pinned, self._group, names, made, as_numpy, tuple(sizes.items()), lengths
         )
 
-    def write(self, work: Blocks, plan: Sequence[Output], name: str, message: str) -> JobReport:
+    def write(self, work: BlockJob, plan: Sequence[Output], name: str, message: str) -> JobReport:
         """Make the arrays, let tasks fill them, and commit."""
         runner, progress = self._runner, self._job.get("progress")
         writing = self._ends.writable_session()
@@ -200,7 +201,7 @@ class _Run:
         if work.over:
             found = _reduce(runner.spark, filling, progress)
         else:
-            found = Gathered()
+            found = GatheredChunks()
             for _, parts in run_told(runner, filling, range(work.count), progress, "blocks"):
                 found.add(parts)
         for number, output in enumerate(kept):
@@ -255,17 +256,17 @@ def _kept(writing: Session, place: str, plan: Sequence[Output], overwrite: bool)
     return kept
 
 
-def _reduce(spark: SparkSession, work: Blocks, progress: Progress | None) -> Gathered:
-    tell = progress or (lambda *_: None)
-    tell("blocks", 0, work.count)
+def _reduce(spark: SparkSession, work: BlockJob, progress: Tell | None) -> GatheredChunks:
+    tell = progress or silent
+    tell(Progress("blocks", 0, work.count))
     # Tasks take neighbours along the reduced dimensions and combine them at once.
     workers = max(1, min(work.count, tasks.LEAST_TASKS))
     partials = tasks.map_batches(spark.range(0, work.count, 1, workers), work.partials, PARTIALS)
     places = work.count // prod(work.counts[dim] for dim in work.over)
     ordered = partials.repartition(max(1, min(places, tasks.LEAST_TASKS)), "place")
     ordered = ordered.sortWithinPartitions("place", "number")
-    found = Gathered()
+    found = GatheredChunks()
     with tasks.small_batches(spark, BLOCK_BYTES):
         found.add(tasks.answers_of(ordered, work.combined))
-    tell("blocks", work.count, work.count)
+    tell(Progress("blocks", work.count, work.count))
     return found

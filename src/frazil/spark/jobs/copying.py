@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Unpack
 
@@ -14,15 +14,17 @@ from frazil.ingestion import reports
 from frazil.ingestion.pipeline import branch_of
 from frazil.ingestion.pipeline import ingest as ingest_here
 from frazil.ingestion.request import Files, IngestOptions
-from frazil.run import JobReport, Progress, by_size, run_told
+from frazil.progress import Tell
+from frazil.run import JobReport, by_size, run_told
 from frazil.spark import tasks
-from frazil.spark.location import Location, open_pinned
+from frazil.spark.location import RepositoryLocation, open_pinned
 from frazil.spark.options.table import STORAGE
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, target_of
+from frazil.transaction.opened import context_of
 from frazil.transfer import cloning, zarr_export, zarr_import
 from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
-from frazil.upgrading.source import ChunkMode, Source, UpgradeReport
+from frazil.upgrading.source import ChunkMode, UpgradeReport, UpgradeSource
 from frazil.upgrading.upgrade import upgrade as run_upgrade
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def clone(
     message: str | None = None,
     options: Options | None = None,
     target_options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository, or all of it, as `frazil.clone` does.
 
@@ -72,7 +74,7 @@ def export(
     overwrite: bool = False,
     options: Options | None = None,
     path_options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository to a plain Zarr v3 store, as `frazil.export` does.
 
@@ -102,7 +104,7 @@ def import_zarr(
     message: str | None = None,
     store_options: Options | None = None,
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, as `frazil.import_zarr` does.
 
@@ -127,7 +129,7 @@ def ingest(
     *,
     spark: SparkSession | None = None,
     master: str | None = None,
-    progress: Callable[[reports.Progress], None] | None = None,
+    progress: Tell | None = None,
     **options: Unpack[IngestOptions],
 ) -> reports.IngestReport:
     """Take files into a repository in one commit, by reference or by copy; see `frazil.ingest`.
@@ -164,7 +166,7 @@ def upgrade_older(
     mode: str = ChunkMode.LINK,
     dry_run: bool = False,
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> UpgradeReport:
     """Upgrade a repository of G1, G2 or G3 as `frazil.upgrade_older` does.
 
@@ -188,7 +190,7 @@ def upgrade_older(
         raise invalid_option("a repository is upgraded as a whole: leave the version out")
     location = target.location
 
-    def make_move(source: Source, how: ChunkMode) -> Move:
+    def make_move(source: UpgradeSource, how: ChunkMode) -> Move:
         if source.files.storage is not source.place:
             return mover(source, how)  # the other storage is known to the state file alone
         runner, work = SparkRunner(spark), partial(_move, location, how)
@@ -204,11 +206,11 @@ def upgrade_older(
         return move
 
     return run_upgrade(
-        location.open().context, to=to, mode=mode, dry_run=dry_run, make_move=make_move
+        context_of(location.open()), to=to, mode=mode, dry_run=dry_run, make_move=make_move
     )
 
 
-def _move(location: Location, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
+def _move(location: RepositoryLocation, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
     """Link or copy some chunk objects, in a task."""
     storage = location.storage()
     move_chunks(storage, storage, mode, transfers)

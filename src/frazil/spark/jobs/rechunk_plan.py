@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.bulk.codecs import Shape
-from frazil.bulk.grid import Grid, GridAxis, Layout, array_layout, regular_grid
+from frazil.bulk.grid import ArrayLayout, Grid, GridAxis, array_layout, regular_grid
 from frazil.errors import invalid_option, unsuitable
 from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.encoding import native_codecs
@@ -35,7 +35,7 @@ SAMPLE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RechunkPlan:
     """How one array gets other chunks."""
 
     path: str
@@ -51,12 +51,12 @@ class Plan:
     @property
     def blocks(self) -> Shape:
         """Number of blocks along each axis."""
-        return counts(self.shape, self.block)
+        return part_counts(self.shape, self.block)
 
     @property
     def grid(self) -> Shape:
         """Number of target chunks along each axis."""
-        return counts(self.shape, self.chunks)
+        return part_counts(self.shape, self.chunks)
 
     @property
     def size_bytes(self) -> int:
@@ -72,7 +72,7 @@ class Plan:
         )
 
 
-def counts(shape: Shape, parts: Shape) -> Shape:
+def part_counts(shape: Shape, parts: Shape) -> Shape:
     """Number of parts along each axis."""
     return tuple(-(-n // part) for n, part in zip(shape, parts, strict=True))
 
@@ -84,7 +84,7 @@ def plan_array(
     limit: int,
     *,
     checksum: bool = False,
-) -> Plan:
+) -> RechunkPlan:
     """Work out how an array gets other chunks with `limit` bytes for each task.
 
     Raises:
@@ -104,7 +104,7 @@ def plan_array(
     room = max(1, limit // SHARE // item)
     grid = layout.inner_grid
     block = grown(layout.shape, wanted, grid, room, HANDY_BYTES // item)
-    plan = Plan(node.path, document, layout.shape, wanted, block, item)
+    plan = RechunkPlan(node.path, document, layout.shape, wanted, block, item)
     if read_cost(grid, block) <= DIRECT_COST:
         return plan
     # Every source chunk once: blocks of them, longest where the target chunks are.
@@ -161,7 +161,7 @@ def axis_cost(axis: GridAxis, part: int) -> float:
     return touched / int(stops[-1])
 
 
-def _wanted(layout: Layout, path: str, chunks: Chunks) -> Shape:
+def _wanted(layout: ArrayLayout, path: str, chunks: Chunks) -> Shape:
     """The chunk shape that was asked for."""
     shape = layout.shape
     if isinstance(chunks, Mapping):
@@ -194,7 +194,7 @@ def _wanted(layout: Layout, path: str, chunks: Chunks) -> Shape:
 
 
 def _document(
-    node: ArrayNode, layout: Layout, chunks: Shape, compressor: str | None, *, checksum: bool
+    node: ArrayNode, layout: ArrayLayout, chunks: Shape, compressor: str | None, *, checksum: bool
 ) -> bytes:
     """The `zarr.json` of the array in its new chunks."""
     document = document_of(node)

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.compose import Target
-from frazil.bulk.grid import Layout, layout_of
+from frazil.bulk.compose import WriteTarget
+from frazil.bulk.grid import ArrayLayout, layout_of
 from frazil.bulk.pack import write_encoded
 from frazil.bulk.plan import box_plan
 from frazil.bulk.read import read_region
@@ -29,24 +29,18 @@ from frazil.errors import invalid_option
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
-from frazil.run import (
-    JobReport,
-    Progress,
-    commit_job,
-    copy_groups,
-    path_of,
-    run_told,
-    scratch_array,
-)
+from frazil.progress import Progress, Tell, silent
+from frazil.run import JobReport, commit_job, copy_groups, path_of, run_told, scratch_array
 from frazil.session import Session
 from frazil.spark import tasks, worker
-from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, Plan, plan_array
-from frazil.spark.location import Location, Pinned
+from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, RechunkPlan, plan_array
+from frazil.spark.location import Pinned, RepositoryLocation
 from frazil.spark.reading.columns import row_batch
 from frazil.spark.runner import SparkRunner
-from frazil.spark.tasks import Batches, Gathered, Options, Part
+from frazil.spark.tasks import Batches, GatheredChunks, Options, StoredChunks
 from frazil.spelling import listed, unknown
 from frazil.texts import size
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 if TYPE_CHECKING:
@@ -76,7 +70,7 @@ def rechunk(
     max_memory: int | str = MAX_MEMORY,
     options: Options | None = None,
     target_options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Write arrays anew in other chunks, in one commit.
 
@@ -110,7 +104,7 @@ def rechunk(
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory
     ends = tasks.ends_of(url, options, target, target_options, branch, follows_branch=True)
     pinned = ends.pinned
-    session = worker.session(pinned)
+    session = worker.session_at(pinned)
     top = group if group is not None else ends.source.node
     plans = [
         plan_array(
@@ -119,7 +113,7 @@ def rechunk(
         for name in _names(session, top, variables, chunks)
     ]
     writing = ends.writable_session()
-    gathered, readers = Gathered(), 0
+    gathered, readers = GatheredChunks(), 0
     for number, plan in enumerate(plans):
         work = Rechunked(number, pinned, ends.goal, plan, limit)
         readers += _run(runner, work, gathered, progress)
@@ -171,7 +165,7 @@ def _array(session: Session, path: str) -> ArrayNode:
     return session.state.array(path)
 
 
-def _put(writing: Session, source: Session | None, plan: Plan, table: ChunkTable) -> None:
+def _put(writing: Session, source: Session | None, plan: RechunkPlan, table: ChunkTable) -> None:
     """Make the array of a plan; what it needs beside itself comes from `source`."""
     state = writing.state
     if source is not None:
@@ -202,7 +196,7 @@ def _copy_coordinates(source: Session, writing: Session, path: str) -> None:
 
 
 def _run(
-    runner: SparkRunner, work: Rechunked, gathered: Gathered, progress: Progress | None
+    runner: SparkRunner, work: Rechunked, gathered: GatheredChunks, progress: Tell | None
 ) -> int:
     """Rechunk one array; give the number of tasks that read."""
     plan = work.plan
@@ -216,8 +210,8 @@ def _run(
     # Neighbours meet in one task, so that they are packed together.
     per_part = max(1, min(work.limit, plan.size_bytes // tasks.LEAST_TASKS) // chunk_bytes)
     parts = -(-prod(plan.grid) // per_part)
-    tell = progress or (lambda *_: None)
-    tell(plan.path, 0, count)
+    tell = progress or silent
+    tell(Progress(plan.path, 0, count))
     with tasks.small_batches(runner.spark, max(1 << 20, work.limit // SHARE)):
         pieces = tasks.map_batches(
             runner.spark.range(0, count, 1, readers),
@@ -227,7 +221,7 @@ def _run(
         sorted_pieces = pieces.repartition(min(parts, tasks.MOST_TASKS), "part")
         sorted_pieces = sorted_pieces.sortWithinPartitions("chunk")
         gathered.add(tasks.answers_of(sorted_pieces, work.assembled))
-    tell(plan.path, count, count)
+    tell(Progress(plan.path, count, count))
     return readers
 
 
@@ -237,21 +231,21 @@ class Rechunked:
 
     number: int
     pinned: Pinned
-    goal: Location
-    plan: Plan
+    goal: RepositoryLocation
+    plan: RechunkPlan
     limit: int
 
-    def __call__(self, number: int) -> list[Part]:
+    def __call__(self, number: int) -> list[StoredChunks]:
         """Read a block and write its chunks."""
         box = self.plan.box(number)
         cells = self._read(box)
         state, node = self._scratch()
         cut = box_plan(self._layout().grid, box)
-        target = Target(state, node, self._layout().chain, keeps_empty=False)
+        target = WriteTarget(state, node, self._layout().chain, keeps_empty=False)
         write_chunks(target, cut, cells.reshape(cut.full_shape), max_in_flight=self._room())
         changes = state.changes.chunks.get(node.id)
         table = ChunkTable.empty(len(node.shape)) if changes is None else changes.columns()[0]
-        return [Part(self.number, table.compact())] if len(table) else []
+        return [StoredChunks(self.number, table.compact())] if len(table) else []
 
     def pieces(self, batches: Batches, per_part: int) -> Batches:
         """Decode blocks and cut them along the target chunks."""
@@ -273,7 +267,7 @@ class Rechunked:
                     made = (chunk // per_part, chunk, where, _packed(piece))
                     yield row_batch([made], _PIECE_SCHEMA)
 
-    def assembled(self, batches: Batches) -> Iterator[Part]:
+    def assembled(self, batches: Batches) -> Iterator[StoredChunks]:
         """Put pieces, which come chunk by chunk, together and store the chunks."""
         state, node = self._scratch()
         chain = self._layout().chain
@@ -303,24 +297,26 @@ class Rechunked:
                 cells[place] = _unpacked(batch.column(3)[row].as_buffer(), chain, shape)
             yield chunk, cells
 
-    def _stored(self, state: WorkingState, node: ArrayNode, held: list[tuple[int, bytes]]) -> Part:
+    def _stored(
+        self, state: WorkingState, node: ArrayNode, held: list[tuple[int, bytes]]
+    ) -> StoredChunks:
         numbers = [chunk for chunk, _ in held]
         coords = np.stack(np.unravel_index(numbers, self.plan.grid), axis=1).astype(np.uint32)
         table = write_encoded(state, node, coords, [data for _, data in held])
-        return Part(self.number, table.compact())
+        return StoredChunks(self.number, table.compact())
 
     def _read(self, box: Box) -> Array:
-        session = worker.session(self.pinned)
+        session = worker.session_at(self.pinned)
         return read_region(session, self.plan.path, box, max_in_flight=self._room())
 
     def _room(self) -> int:
         return max(1, self.limit // SHARE)
 
     def _scratch(self) -> tuple[WorkingState, ArrayNode]:
-        context = worker.repository(self.goal).context
+        context = context_of(worker.repository(self.goal))
         return scratch_array(context, self.plan.path, self.plan.document)
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> ArrayLayout:
         found = layout_of(self.plan.document)
         assert found is not None
         return found

@@ -11,9 +11,9 @@ import numpy as np
 from pyspark.sql import types as t
 
 from frazil.bulk.grid import grid_of
-from frazil.comparing.pairing import Pair, Portion, lengths, plan_pairs, portions
+from frazil.comparing.pairing import ComparisonPart, Pair, comparison_parts, plan_pairs, shape_of
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
-from frazil.comparing.values import MAX_SAMPLES, compare_portion, described
+from frazil.comparing.values import MAX_SAMPLES, array_diff, compare_portion
 from frazil.errors import invalid_option
 from frazil.ids import SnapshotId
 from frazil.session import Session
@@ -24,12 +24,13 @@ from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.garbage import items_frame, over_items
-from frazil.spark.upkeep.procedure import Place, Row, procedure
+from frazil.spark.upkeep.procedure import ProcedureTarget, Row, procedure
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-By: TypeAlias = Literal["array", "chunk", "cell"]
+DiffBy: TypeAlias = Literal["array", "chunk", "cell"]
 BY: Final = ("array", "chunk", "cell")
 _PLACE, _TEXT = t.ArrayType(t.LongType()), t.StringType()
 _SAMPLE: Final = t.StructType().add("cell", _PLACE).add("old", _TEXT).add("new", _TEXT)
@@ -50,13 +51,13 @@ _CELLS: Final = struct(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class DiffTask:
     """A portion of the comparison of two arrays, for a task."""
 
     pair: int
     old_path: str
     new_path: str
-    portion: Portion
+    portion: ComparisonPart
 
     def nodes(self, old: Session, new: Session) -> Pair:
         """The two arrays."""
@@ -67,7 +68,7 @@ def diff_values(
     url: str,
     before: str,
     after: str,
-    by: By = "array",
+    by: DiffBy = "array",
     *,
     paths: Sequence[str] | None = None,
     max_samples: int = MAX_SAMPLES,
@@ -95,7 +96,7 @@ def diff_values(
         raise invalid_option("both versions are arguments: leave out that of the URL")
     repository = target.location.open()
     first, last = repository.resolve(before), repository.resolve(after)
-    context = repository.context
+    context = context_of(repository)
     pairs = list(plan_pairs(context, SnapshotId.parse(first), SnapshotId.parse(last), paths))
     old, new = Session(context, SnapshotId.parse(first)), Session(context, SnapshotId.parse(last))
     works = list(_works(pairs, old, new))
@@ -106,28 +107,28 @@ def diff_values(
     return tasks.map_batches(items_frame(chosen, works), lambda b: compare(ends, b), schema)
 
 
-def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[Work]:
+def _works(pairs: Sequence[Pair], old: Session, new: Session) -> Iterator[DiffTask]:
     """What tasks do."""
     for number, pair in enumerate(pairs):
         if pair.old is None or pair.new is None:
             continue
-        for portion in portions(pair, old.state, new.state):
-            yield Work(number, pair.old.path, pair.new.path, portion)
+        for portion in comparison_parts(pair, old.state, new.state):
+            yield DiffTask(number, pair.old.path, pair.new.path, portion)
 
 
 # --- by array ---
 
 
-def _tally(pinned: tuple[Pinned, Pinned], max_samples: int, item: Work) -> Tally:
+def _tally(pinned: tuple[Pinned, Pinned], max_samples: int, item: DiffTask) -> Tally:
     """How the values of a portion differ, in a task."""
-    old, new = map(worker.session, pinned)
+    old, new = map(worker.session_at, pinned)
     return compare_portion(old, new, item.nodes(old, new), item.portion, max_samples)
 
 
 def _by_array(
     spark: SparkSession,
     pairs: Sequence[Pair],
-    works: Sequence[Work],
+    works: Sequence[DiffTask],
     pinned: tuple[Pinned, Pinned],
     max_samples: int,
 ) -> DataFrame:
@@ -137,11 +138,11 @@ def _by_array(
         item = works[number]
         tallies[item.pair] = tallies[item.pair].merged(tally, max_samples)
         counts[item.pair] += 1 if item.portion.chunks is None else len(item.portion.chunks)
-    told = (
-        described(pair, tally, count)
+    detail = (
+        array_diff(pair, tally, count)
         for pair, tally, count in zip(pairs, tallies, counts, strict=True)
     )
-    return spark.createDataFrame([array_row(each) for each in told if not each.is_equal], ARRAYS)
+    return spark.createDataFrame([array_row(each) for each in detail if not each.is_equal], ARRAYS)
 
 
 def array_row(diff: ArrayDiff) -> Row:
@@ -172,7 +173,7 @@ def _edges(box: Box | None) -> tuple[list[int] | None, list[int] | None]:
 # --- by chunk and by cell ---
 
 
-def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
+def _singly(item: DiffTask, pair: Pair) -> Iterator[tuple[ComparisonPart, Box]]:
     """The portions of a portion that are one chunk, or one region, with their cells."""
     chunks = item.portion.chunks
     if chunks is None:
@@ -187,11 +188,11 @@ def _singly(item: Work, pair: Pair) -> Iterator[tuple[Portion, Box]]:
         for axis, length in enumerate(pair.common):
             start = int(grid[axis].start_of(one[:, axis])[0])
             box.append((start, min(length, start + int(grid[axis].size_of(one[:, axis])[0]))))
-        yield Portion(one), tuple(box)
+        yield ComparisonPart(one), tuple(box)
 
 
 def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
-    old, new = map(worker.session, pinned)
+    old, new = map(worker.session_at, pinned)
     for item in over_items(batches):
         pair = item.nodes(old, new)
         rows: list[Row] = []
@@ -206,12 +207,12 @@ def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
 
 
 def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
-    old, new = map(worker.session, pinned)
+    old, new = map(worker.session_at, pinned)
     for item in over_items(batches):
         pair = item.nodes(old, new)
         assert pair.common is not None
         for portion, _ in _singly(item, pair):
-            cells = int(np.prod(lengths(pair.new), dtype=object)) if pair.new else 0
+            cells = int(np.prod(shape_of(pair.new), dtype=object)) if pair.new else 0
             tally = compare_portion(old, new, pair, portion, max_samples=max(1, cells))
             rows = [(item.new_path, *_cell(each)) for each in tally.samples]
             if rows:
@@ -230,7 +231,7 @@ def _cell(sample: Sample) -> Row:
 
 @procedure("how values differ between two versions, by array", ARRAYS, name="diff_values")
 def diff_values_procedure(
-    place: Place,
+    place: ProcedureTarget,
     start_snapshot_id: str,
     end_snapshot_id: str | None = None,
     paths: str | None = None,

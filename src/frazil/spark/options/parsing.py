@@ -12,16 +12,23 @@ from typing import Any, Final, TypeVar
 
 from frazil.errors import InvalidInputError, invalid_option
 from frazil.masking import shown_option
-from frazil.spark.options.table import FAMILIES, OPTIONS, PROPERTY, Option, Request, Use
+from frazil.spark.options.table import (
+    FAMILIES,
+    OPTIONS,
+    PROPERTY,
+    Option,
+    OptionUse,
+    RepositoryRequest,
+)
 from frazil.spelling import nearest
 
-R = TypeVar("R", bound=Request)
+R = TypeVar("R", bound=RepositoryRequest)
 
 _FROM_SPARK: Final = frozenset({"header", "inferschema", "mode", "outputmode"})
 """What Spark itself may add to the options of a source; none of it concerns us."""
 
 
-def parse_request(kind: type[R], given: Mapping[str, str], use: Use) -> R:
+def parse_request(kind: type[R], given: Mapping[str, str], use: OptionUse) -> R:
     """Read options as Spark gives them.
 
     Raises:
@@ -44,7 +51,7 @@ def parse_request(kind: type[R], given: Mapping[str, str], use: Use) -> R:
     return kind(**{name: value for name, value in found.items() if name in known})
 
 
-def require_use(given: Mapping[str, str], use: Use) -> None:
+def require_use(given: Mapping[str, str], use: OptionUse) -> None:
     """Refuse options of another kind of reading or writing.
 
     Raises:
@@ -55,20 +62,20 @@ def require_use(given: Mapping[str, str], use: Use) -> None:
             _known(name, use)
 
 
-def options_for(given: Mapping[str, str], use: Use) -> dict[str, str]:
+def options_for(given: Mapping[str, str], use: OptionUse) -> dict[str, str]:
     """Those of some options that mean something for a use; unknown ones stay, to be refused."""
     found: dict[str, str] = {}
     for name, written in given.items():
         option = _BY_SPELLING.get(_plain(name))
         is_property = _family(name) == PROPERTY
         if (option is None and not is_property) or (
-            (Use.WRITE if option is None else option.use) & use
+            (OptionUse.WRITE if option is None else option.use) & use
         ):
             found[name] = written
     return found
 
 
-def documented(use: Use = Use.ANY) -> list[tuple[str, str]]:
+def documented(use: OptionUse = OptionUse.ANY) -> list[tuple[str, str]]:
     """Names and meanings of all options for a use, for documents and help texts."""
     found = [(", ".join(o.spellings), o.meaning) for o in OPTIONS if o.use & use]
     return [*found, *((f"{prefix}*", meaning) for prefix, meaning in FAMILIES.items())]
@@ -93,7 +100,7 @@ def _family_name(name: str, prefix: str) -> str:
     return rest if prefix == PROPERTY else rest.lower().replace("-", "_")
 
 
-def _known(name: str, use: Use) -> Option | None:
+def _known(name: str, use: OptionUse) -> Option | None:
     """The option with a name; None for what Spark has added."""
     option = _BY_SPELLING.get(_plain(name))
     if option is None:

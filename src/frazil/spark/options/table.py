@@ -32,7 +32,7 @@ FAMILIES: Final = {
 }
 
 
-class Use(Flag):
+class OptionUse(Flag):
     """What an option is good for."""
 
     READ = auto()
@@ -42,9 +42,9 @@ class Use(Flag):
     ANY = READ | WRITE | STREAM_READ | STREAM_WRITE
 
 
-_READING: Final = Use.READ | Use.STREAM_READ
-_WRITING: Final = Use.WRITE | Use.STREAM_WRITE
-_STREAMS: Final = Use.STREAM_WRITE | Use.STREAM_READ
+_READING: Final = OptionUse.READ | OptionUse.STREAM_READ
+_WRITING: Final = OptionUse.WRITE | OptionUse.STREAM_WRITE
+_STREAMS: Final = OptionUse.STREAM_WRITE | OptionUse.STREAM_READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Option:
     name: str
     parse: Callable[[str], Any]
     meaning: str
-    use: Use
+    use: OptionUse
     aliases: tuple[str, ...]
     field: str
     """of the records that hold it"""
@@ -90,7 +90,7 @@ def option(
     name: str | None = None,
     parse: Callable[[str], Any] | None = None,
     choices: tuple[str, ...] = (),
-    use: Use = Use.ANY,
+    use: OptionUse = OptionUse.ANY,
     aliases: tuple[str, ...] = (),
     default: object = None,
 ) -> Any:  # noqa: ANN401  (a field of the type that its annotation says)
@@ -109,7 +109,7 @@ _writes: Final = partial(option, use=_WRITING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Request(MaskedRecord):
+class RepositoryRequest(MaskedRecord):
     """Which repository and version, and with what access."""
 
     path: str = option("where the repository is; what `load` and `save` are given", default="")
@@ -152,7 +152,7 @@ class Request(MaskedRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ReadRequest(Request):
+class ReadRequest(RepositoryRequest):
     """What to read."""
 
     variables: tuple[str, ...] | None = _reads("data variables to read; they share dimensions")
@@ -163,7 +163,7 @@ class ReadRequest(Request):
     value_where: Predicate | None = _reads(
         "condition on values of the chosen variables in SQL; cells where it does not hold give no "
         "rows",
-        use=Use.READ,
+        use=OptionUse.READ,
     )
     sel: Sel | None = _reads("labels to read: `time=2024-05, lat=10:20`; both ends count")
     isel: Isel | None = _reads("positions to read: `time=0:10, lat=[3, 5], lon=[0:4, 8]`")
@@ -176,12 +176,12 @@ class ReadRequest(Request):
     aggregates: Lists | None = _reads(
         "with `layout=aggregates`: what to compute of each variable over the dimensions that "
         "`columns` do not have: `t2m=[count, sum, min, max, squares]`",
-        use=Use.READ,
+        use=OptionUse.READ,
     )
     broadcast: bool = _reads(
         "whether variables may lack dimensions of others, along which their values are repeated "
         "(default false)",
-        use=Use.READ,
+        use=OptionUse.READ,
         default=False,
     )
     values: str = _reads(
@@ -226,7 +226,7 @@ class ReadRequest(Request):
     end_snapshot: str | None = _reads(
         "with a beginning: the last snapshot whose changes count",
         name="end-snapshot-id",
-        use=Use.READ,
+        use=OptionUse.READ,
         aliases=("endingVersion",),
     )
     stream_from: datetime | None = _reads(
@@ -239,7 +239,7 @@ class ReadRequest(Request):
         "(insert, update_preimage, update_postimage, delete), `_commit_version` and "
         "`_commit_timestamp`; a cell without values counts as not there (default false)",
         name="readChangeFeed",
-        use=Use.READ,
+        use=OptionUse.READ,
         default=False,
     )
     skip_changes: bool = _reads(
@@ -259,26 +259,26 @@ class ReadRequest(Request):
     max_chunks: int | None = _reads(
         "chunks, or blocks of chunks, for each micro-batch; a step at least is read",
         name="streaming-max-files-per-micro-batch",
-        use=Use.STREAM_READ,
+        use=OptionUse.STREAM_READ,
         aliases=("maxFilesPerTrigger",),
     )
     max_rows: int | None = _reads(
         "cells of changed chunks for each micro-batch; a step at least is read",
         name="streaming-max-rows-per-micro-batch",
-        use=Use.STREAM_READ,
+        use=OptionUse.STREAM_READ,
         aliases=("maxRowsPerTrigger",),
     )
     max_bytes: int | None = _reads(
         "decoded bytes of changed chunks for each micro-batch; a step at least is read",
         parse=texts.size,
         name="streaming-max-bytes-per-micro-batch",
-        use=Use.STREAM_READ,
+        use=OptionUse.STREAM_READ,
         aliases=("maxBytesPerTrigger",),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class WriteRequest(Request):
+class WriteRequest(RepositoryRequest):
     """What to write, and how."""
 
     dims: tuple[str, ...] | None = _writes("columns that are dimensions of new arrays, in order")
@@ -286,13 +286,13 @@ class WriteRequest(Request):
         "the dimension that new labels may extend; elsewhere rows must have labels that are there"
     )
     region: Isel | None = _writes(
-        "with mode overwrite: positions to replace, as for `isel`", use=Use.WRITE
+        "with mode overwrite: positions to replace, as for `isel`", use=OptionUse.WRITE
     )
     replace_where: Predicate | None = _writes(
         "with mode overwrite: which cells to replace, as conditions on coordinates of one "
         "dimension each, joined by AND",
         name="replaceWhere",
-        use=Use.WRITE,
+        use=OptionUse.WRITE,
     )
     duplicates: str = _writes(
         "several rows for one cell: refuse (default), or take the first or last of the DataFrame",
@@ -342,7 +342,7 @@ class WriteRequest(Request):
         "number of a write in the series `txnAppId`; it must grow",
         parse=texts.number,
         name="txnVersion",
-        use=Use.WRITE,
+        use=OptionUse.WRITE,
     )
     rebase: str = _writes(
         "when others committed meanwhile: go on top unless both changed the same (detect, "
@@ -353,7 +353,7 @@ class WriteRequest(Request):
         "when the variables are there already: write (default), refuse, or do nothing",
         choices=("write", "error", "ignore"),
         name="ifExists",
-        use=Use.WRITE,
+        use=OptionUse.WRITE,
     )
     max_driver_bytes: int = _writes(
         "rows that `df.write` and streams may put together in one process, since no task has all "
@@ -363,7 +363,7 @@ class WriteRequest(Request):
         default=256 << 20,
     )
     write_partitions: int | None = _writes(
-        "tasks that `frazil.spark.write` puts chunks together with", use=Use.WRITE
+        "tasks that `frazil.spark.write` puts chunks together with", use=OptionUse.WRITE
     )
     properties: Mapping[str, str] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from frazil.texts import backquoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-By: TypeAlias = str | Iterable[str] | Mapping[str, str] | None
+GroupBy: TypeAlias = str | Iterable[str] | Mapping[str, str] | None
 
 FUNCTIONS: Final = {
     "count": "count",
@@ -33,7 +33,7 @@ FUNCTIONS: Final = {
 
 def aggregate(
     url: str,
-    by: By = None,
+    by: GroupBy = None,
     *,
     where: str | None = None,
     spark: SparkSession | None = None,
@@ -75,7 +75,7 @@ def aggregate(
     return sql(text, spark, storage_options=storage_options, **(options or {}))
 
 
-def _groups(by: By) -> dict[str, str]:
+def _groups(by: GroupBy) -> dict[str, str]:
     match by:
         case None:
             return {}

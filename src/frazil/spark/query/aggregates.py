@@ -17,7 +17,7 @@ from sqlglot import TokenType, exp
 
 from frazil.spark.query.functions import AGGREGATES, GROUPINGS, SCALARS
 from frazil.spark.query.linear import Refusal, is_bare, linear
-from frazil.spark.query.tokens import Block, Edit, Span, Tokens, braced
+from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced
 from frazil.spark.reading.aggregating import ROWS, can_compare, column_name, sum_type
 from frazil.spark.reading.reducing import COUNT, MAX, MIN, SQUARES, SUM
 from frazil.spark.reading.scan import Column, Scan, column_type
@@ -29,7 +29,7 @@ SHIFT: Final = "__frazil_near_{}__"
 
 
 @dataclass(slots=True)
-class Rewritten:
+class RewrittenSelect:
     """A SELECT on the rows that tasks give."""
 
     edits: list[Edit] = field(default_factory=list)
@@ -67,8 +67,8 @@ class Rewritten:
 class Where:
     """Conditions that the source applies, and those that stay for Spark."""
 
-    applied: tuple[Span, ...]
-    left: tuple[Span, ...]
+    applied: tuple[TokenSpan, ...]
+    left: tuple[TokenSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class _Call:
     """One aggregate of a SELECT."""
 
     name: str
-    whole: Span
+    whole: TokenSpan
     """without FILTER"""
-    argument: Span
+    argument: TokenSpan
     is_distinct: bool
-    reach: Span
+    reach: TokenSpan
     """with FILTER"""
 
 
@@ -93,13 +93,13 @@ def has_aggregates(tokens: Tokens, block: Block) -> bool:
     )
 
 
-def unknown_calls(tokens: Tokens, span: Span) -> list[str]:
+def unknown_calls(tokens: Tokens, span: TokenSpan) -> list[str]:
     """Functions that may be anything."""
     known = SCALARS | AGGREGATES.keys() | GROUPINGS
     return [name for name, _ in tokens.calls(span) if name not in known]
 
 
-def _spans(block: Block) -> Iterator[Span]:
+def _spans(block: Block) -> Iterator[TokenSpan]:
     yield from block.items
     for name in ("group by", "having", "order by"):
         if name in block.clauses:
@@ -115,7 +115,7 @@ def rewrite(
     *,
     is_apart: bool,
     where: Where | None = None,
-) -> Rewritten:
+) -> RewrittenSelect:
     """Rewrite a SELECT on one table; `names` has its columns by where they begin in the text.
 
     `is_apart` says whether each axis is chosen from alone. Without `where`, the source applies all
@@ -143,8 +143,8 @@ def rewrite(
     strange = [name for name in names.values() if not _is_there(scan, name)]
     if strange:
         raise Refusal(f"{strange[0]} may be a column of the answer")
-    found = Rewritten(is_apart=is_apart)
-    covered: list[Span] = []
+    found = RewrittenSelect(is_apart=is_apart)
+    covered: list[TokenSpan] = []
     for number, span in enumerate(_spans(block)):
         calls = [*_calls(tokens, span)]
         covered += [_rewrite_call(found, tokens, call, scan, names) for call in calls]
@@ -183,7 +183,7 @@ def rewrite(
     return found
 
 
-def _inside(at: int, span: Span) -> bool:
+def _inside(at: int, span: TokenSpan) -> bool:
     return span.first <= at < span.stop
 
 
@@ -195,7 +195,7 @@ def _column(scan: Scan, name: str) -> Column:
     return scan.values.get(name) or scan.coordinates[name]
 
 
-def _calls(tokens: Tokens, span: Span) -> Iterator[_Call]:
+def _calls(tokens: Tokens, span: TokenSpan) -> Iterator[_Call]:
     stop = -1
     for name, number in tokens.calls(span):
         if name not in AGGREGATES or number < stop:
@@ -208,16 +208,16 @@ def _calls(tokens: Tokens, span: Span) -> Iterator[_Call]:
             stop = tokens.closing(stop + 1) + 1
         yield _Call(
             AGGREGATES[name],
-            Span(number, close + 1),
-            Span(first + is_distinct, close),
+            TokenSpan(number, close + 1),
+            TokenSpan(first + is_distinct, close),
             is_distinct,
-            Span(number, stop),
+            TokenSpan(number, stop),
         )
 
 
 def _rewrite_call(
-    found: Rewritten, tokens: Tokens, call: _Call, scan: Scan, names: Mapping[int, str]
-) -> Span:
+    found: RewrittenSelect, tokens: Tokens, call: _Call, scan: Scan, names: Mapping[int, str]
+) -> TokenSpan:
     """Rewrite one aggregate, and tell what of the text needs no columns any more."""
     inside = {
         start: name
@@ -251,7 +251,7 @@ def _rewrite_call(
         raise Refusal(f"{text} is about more than one variable")
     else:
         made = _of_values(found, call, text, data.pop(), scan, inside)
-    condition = braced(tokens.text_of(Span(call.whole.stop, call.reach.stop)))
+    condition = braced(tokens.text_of(TokenSpan(call.whole.stop, call.reach.stop)))
     made = made.replace(_FILTER, f" {condition}" if condition else "")
     found.is_summed = True
     found.is_mixed = found.is_mixed or bool(condition)
@@ -294,7 +294,7 @@ def _total(expression: str) -> str:
     return f"{_MADE}sum({expression}){_FILTER}"
 
 
-def _of_labels(found: Rewritten, call: _Call, text: str, rows: str) -> str:
+def _of_labels(found: RewrittenSelect, call: _Call, text: str, rows: str) -> str:
     """An aggregate of what is the same for all cells of a label: it counts as often as they are."""
     present = f"CASE WHEN ({braced(text)}) IS NOT NULL THEN {rows} END"
     match call.name:
@@ -316,7 +316,7 @@ def _of_labels(found: Rewritten, call: _Call, text: str, rows: str) -> str:
 
 
 def _of_values(
-    found: Rewritten,
+    found: RewrittenSelect,
     call: _Call,
     text: str,
     name: str,
@@ -366,7 +366,7 @@ def _of_values(
 
 
 def _spread(
-    aggregate: str, count: str, total: str, squares: str, found: Rewritten, name: str
+    aggregate: str, count: str, total: str, squares: str, found: RewrittenSelect, name: str
 ) -> str:
     """Variances from those of parts: within the parts, and between their means.
 

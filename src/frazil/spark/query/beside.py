@@ -18,7 +18,7 @@ from frazil.spark.query.functions import SCALARS
 from frazil.spark.query.linear import Refusal
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
-from frazil.spark.query.tokens import Block, Span, Tokens
+from frazil.spark.query.tokens import Block, Tokens, TokenSpan
 
 ELSEWHERE: Final = "it is about columns of other tables"
 NOWHERE: Final = "it is about no column"
@@ -31,8 +31,8 @@ _JOINING: Final = frozenset(
 class WhereParts:
     """The conditions of a SELECT: those that the source applies, and those left for Spark."""
 
-    applied: list[Span]
-    left: dict[Span, str]
+    applied: list[TokenSpan]
+    left: dict[TokenSpan, str]
     """with the reasons"""
 
     def beside_joins(self) -> Where:
@@ -79,7 +79,7 @@ def require_joinable(tokens: Tokens, block: Block, use: TableUse, table: OpenTab
             raise Refusal(f"{column.name} has no table before it, and may be of several")
 
 
-def _conditions(tokens: Tokens, block: Block) -> Iterator[Span]:
+def _conditions(tokens: Tokens, block: Block) -> Iterator[TokenSpan]:
     """What stands after ON."""
     first = None
     level = tokens.depth[block.whole.first]
@@ -88,9 +88,9 @@ def _conditions(tokens: Tokens, block: Block) -> Iterator[Span]:
             continue
         is_end = tokens.word(n) in _JOINING or tokens.kind(n) is TokenType.COMMA
         if first is not None and is_end:
-            yield Span(first, n)
+            yield TokenSpan(first, n)
             first = None
         if tokens.kind(n) is TokenType.ON:
             first = n + 1
     if first is not None:
-        yield Span(first, block.sources.stop)
+        yield TokenSpan(first, block.sources.stop)

@@ -14,14 +14,13 @@ from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.run import JobReport
 from frazil.spark.query.destinations import (
     Destination,
-    Rows,
-    changed,
+    QueryRows,
+    changed_cells,
     column,
     destination,
     full_variables,
     now,
-    quoted,
-    same_dims,
+    shared_dims,
     was,
 )
 from frazil.spark.query.phrases import Phrase
@@ -31,6 +30,7 @@ from frazil.spark.reading.columns import struct
 from frazil.spark.reading.read import FORMAT
 from frazil.spark.tasks import local_frame
 from frazil.spelling import listed
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +67,9 @@ def insert(statement: Statement) -> DataFrame:
         _require_all(where, chosen)
     cells = where.cast(chosen, [column(f"_{n}") for n in range(len(chosen))])
     frame = rows.frame.toDF(*[f"_{n}" for n in range(len(chosen))]).select(*cells)
-    return where.write(Rows(frame, rows.readings), overwrite=overwrite or "replaceWhere" in more)
+    return where.write(
+        QueryRows(frame, rows.readings), overwrite=overwrite or "replaceWhere" in more
+    )
 
 
 def _word(phrase: Phrase, first: int, stop: int) -> str:
@@ -139,7 +141,7 @@ def create(statement: Statement) -> DataFrame:
                 raise invalid_query(f"a table of Frazil cannot be USING {source}")
         elif phrase.accept("partitioned", "by"):
             names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
-            more["dims"] = ", ".join(map(quoted, names))
+            more["dims"] = ", ".join(map(backquoted, names))
         elif any(map(phrase.accept, _OPTIONS)):
             more |= phrase.pairs()
         elif phrase.accept("comment"):
@@ -168,7 +170,7 @@ def _create_view(statement: Statement, phrase: Phrase, *, is_replaced: bool) -> 
     name = phrase.value()
     phrase.expect("as")
     found = run_statement(replace(statement, text=phrase.rest()))
-    (found.createOrReplaceTempView if is_replaced else found.createTempView)(quoted(name))
+    (found.createOrReplaceTempView if is_replaced else found.createTempView)(backquoted(name))
     return local_frame(statement.spark, [(name,)], struct("name string"))
 
 
@@ -182,12 +184,12 @@ def update(statement: Statement) -> DataFrame:
     where = destination(statement, parts)
     given = assignments(where, phrase, lambda: phrase.sees("where"))
     condition = phrase.rest()
-    dims = same_dims([where.variable(name) for name in given])
+    dims = shared_dims([where.variable(name) for name in given])
     if where.is_done:
         return where.answer(JobReport(None, ()))
     names = [*given]
     return where.write(
-        changed(where, where.rows(_cells(dims, given, table, condition)), dims, names),
+        changed_cells(where, where.rows(_cells(dims, given, table, condition)), dims, names),
         is_cellwise=True,
     )
 
@@ -205,7 +207,7 @@ def delete(statement: Statement) -> DataFrame:
     if where.is_done:
         return where.answer(JobReport(None, ()))
     query = _cells(dims, dict.fromkeys(names, "NULL"), table, phrase.rest())
-    cells = changed(where, where.rows(query), dims, names)
+    cells = changed_cells(where, where.rows(query), dims, names)
     return where.write(cells, is_cellwise=True)
 
 
@@ -234,7 +236,7 @@ def _cells(dims: Sequence[str], given: dict[str, str], table: str, condition: st
 
     Naming the variables as they are is what makes their cells the rows.
     """
-    items = [quoted(dim) for dim in dims]
-    items += [f"{quoted(name)} AS {was(n)}" for n, name in enumerate(given)]
+    items = [backquoted(dim) for dim in dims]
+    items += [f"{backquoted(name)} AS {was(n)}" for n, name in enumerate(given)]
     items += [f"({text}) AS {now(n)}" for n, text in enumerate(given.values())]
     return f"SELECT {', '.join(items)} FROM {table} {condition}"

@@ -18,13 +18,13 @@ from pyspark.sql import types as t
 
 from frazil.cf.decoding import Mask
 from frazil.errors import FrazilError
-from frazil.spark.errors import quiet, spark_errors
-from frazil.spark.reading.cells import Cut, columns_of, flattened
+from frazil.spark.errors import spark_errors, without_pyspark_logging
+from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened
 from frazil.spark.reading.columns import arrow_schema, cast
 from frazil.spark.reading.partitions import full_mask
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.spark.reading.selecting import checked
-from frazil.spark.reading.where import Compare, Condition, Missing, OneOf, leaves, parse_where
+from frazil.spark.reading.where import Compare, Condition, IsNull, OneOf, leaves, parse_where
 from frazil.texts import backquoted
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _simple(scan: Scan, conjunct: Conjunct) -> Condition | None:
 
 def _is_sure(leaf: Any, dtype: np.dtype[Any], instants: bool) -> bool:  # noqa: ANN401  (a Leaf)
     """Whether numpy compares as Spark does."""
-    if isinstance(leaf, Missing):
+    if isinstance(leaf, IsNull):
         return True
     values = leaf.values if isinstance(leaf, OneOf) else (leaf.value,)
     kind = dtype.kind
@@ -185,7 +185,7 @@ def _evaluate(
     frame = coordinate_frame(scan, names, axes, spark)
     condition = " AND ".join(f"({each.text})" for each in conjuncts)
     try:
-        with quiet():
+        with without_pyspark_logging():
             rows = frame.alias(alias).where(condition).select(POSITION).collect()
     except spark_errors():
         why = "Spark cannot evaluate it on the coordinates alone"
@@ -228,7 +228,7 @@ def label_arrays(scan: Scan, columns: Sequence[Column], axes: tuple[int, ...]) -
     return [
         cast(column.name, flattened(each, shape, region, None), kind.type)
         for column, each, kind in zip(
-            columns, columns_of(own, Cut(region, None)), kinds, strict=True
+            columns, columns_of(own, NarrowedRegion(region, None)), kinds, strict=True
         )
     ]
 

@@ -10,7 +10,7 @@ from frazil.bulk.fetch import find_chunks
 from frazil.spark.reading.known import Flags, chunk_counts
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
-from frazil.spark.worker import session
+from frazil.spark.worker import session_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _cells(column: Column, grid: BlockGrid) -> int:
 def _stored(scan: Scan, column: Column, touched: Flags) -> int:
     """Bytes of chunks by what the manifests tell; chunks never written have none."""
     assert column.variable is not None
-    state = session(scan.pinned).state
+    state = session_at(scan.pinned).state
     node = state.array(column.variable.path)
     coords = np.argwhere(touched)
     if column.variable.letters:  # the last axis of texts is no axis of the table

@@ -12,20 +12,21 @@ from pyspark.sql import functions as f
 from frazil.errors import NotFoundError, invalid_option
 from frazil.ids import child_path
 from frazil.run import JobReport
-from frazil.spark.location import Target, reachable_target
+from frazil.spark.location import NamedTarget, reachable_target
 from frazil.spark.options.parsing import options_for, parse_request
-from frazil.spark.options.table import Use, WriteRequest
-from frazil.spark.query.names import Part
+from frazil.spark.options.table import OptionUse, WriteRequest
+from frazil.spark.query.names import NamePart
 from frazil.spark.query.procedure_calls import place_of
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, names_ours, plan_of
 from frazil.spark.query.tables import OpenTable, open_table
 from frazil.spark.reading.columns import struct
-from frazil.spark.reading.variables import Variable
+from frazil.spark.reading.variables import TableVariable
 from frazil.spark.tasks import local_frame
 from frazil.spark.writing.commit import txn_of
 from frazil.spark.writing.write import write_frame
 from frazil.spelling import listed, unknown
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,7 +38,7 @@ _WRITTEN: Final = struct("snapshot_id string, written_chunks long, written_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class QueryRows:
     """What a query gave, and the tables that it read."""
 
     frame: DataFrame
@@ -50,7 +51,7 @@ class Destination:
 
     statement: Statement
     shown: str
-    target: Target
+    target: NamedTarget
     request: WriteRequest
     table: OpenTable | None
     """as it is now; None when there is none"""
@@ -69,7 +70,7 @@ class Destination:
             return False
         return txn.is_in(self.target.location.open(), self.target.branch)
 
-    def variable(self, name: str) -> Variable:
+    def variable(self, name: str) -> TableVariable:
         """A data variable of the table.
 
         Raises:
@@ -85,15 +86,15 @@ class Destination:
             raise invalid_query(unknown("variable", name, group.data_names))
         return group.variables[found]
 
-    def rows(self, query: str) -> Rows:
+    def rows(self, query: str) -> QueryRows:
         """The rows of a query."""
         own = replace(
-            self.statement, text=query, options=options_for(self.statement.options, Use.READ)
+            self.statement, text=query, options=options_for(self.statement.options, OptionUse.READ)
         )
         if not names_ours(own):
-            return Rows(own.spark.sql(query))
+            return QueryRows(own.spark.sql(query))
         plan = plan_of(own)
-        return Rows(plan.run(own.spark), tuple(plan.readings))
+        return QueryRows(plan.run(own.spark), tuple(plan.readings))
 
     def cast(self, names: Sequence[str], columns: Iterable[Column]) -> list[Column]:
         """Columns as the table has those of some names."""
@@ -107,7 +108,9 @@ class Destination:
             for name, column in zip(names, columns, strict=True)
         ]
 
-    def write(self, rows: Rows, *, overwrite: bool = False, is_cellwise: bool = False) -> DataFrame:
+    def write(
+        self, rows: QueryRows, *, overwrite: bool = False, is_cellwise: bool = False
+    ) -> DataFrame:
         """Write rows in one commit; it is a conflict when what they were made from has changed.
 
         Args:
@@ -154,7 +157,7 @@ def _named(reading: Reading) -> tuple[str, ...] | None:
 
 def destination(
     statement: Statement,
-    parts: tuple[Part, ...],
+    parts: tuple[NamePart, ...],
     more: Mapping[str, str] | None = None,
     *,
     may_be_new: bool = False,
@@ -170,12 +173,12 @@ def destination(
     if "tag" in place.options:
         raise invalid_option(f"only a branch can be written, and {shown!r} names a tag")
     own = {**place.options, **statement.options}
-    given = {**options_for(own, Use.WRITE), **(more or {})}
-    request = parse_request(WriteRequest, {"path": place.url, **given}, Use.WRITE)
+    given = {**options_for(own, OptionUse.WRITE), **(more or {})}
+    request = parse_request(WriteRequest, {"path": place.url, **given}, OptionUse.WRITE)
     target = reachable_target(request)
     branch = target.branch  # refuses tags and times
     try:
-        table = open_table(place, options_for(statement.options, Use.READ), shown)
+        table = open_table(place, options_for(statement.options, OptionUse.READ), shown)
         where = "" if table.metadata is not None else table.group.path
     except NotFoundError:
         if not may_be_new:
@@ -197,7 +200,7 @@ def _tip(table: OpenTable, branch: str) -> str | None:
     return repository.lookup_branch(branch) if branch in repository.list_branches() else None
 
 
-def full_variables(where: Destination) -> list[Variable]:
+def full_variables(where: Destination) -> list[TableVariable]:
     """The variables whose cells are the rows of a table: those that have all its dimensions.
 
     Raises:
@@ -214,7 +217,7 @@ def full_variables(where: Destination) -> list[Variable]:
     return [each for each in variables if len(each.dims) == len(widest.dims)]
 
 
-def same_dims(variables: Sequence[Variable]) -> tuple[str, ...]:
+def shared_dims(variables: Sequence[TableVariable]) -> tuple[str, ...]:
     """The dimensions that variables have.
 
     Raises:
@@ -229,14 +232,9 @@ def same_dims(variables: Sequence[Variable]) -> tuple[str, ...]:
     return variables[0].dims
 
 
-def quoted(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def column(name: str) -> Column:
     """The column of a name."""
-    return f.col(quoted(name))
+    return f.col(backquoted(name))
 
 
 def was(number: int) -> str:
@@ -249,7 +247,9 @@ def now(number: int) -> str:
     return f"__now_{number}"
 
 
-def changed(where: Destination, rows: Rows, dims: Sequence[str], names: Sequence[str]) -> Rows:
+def changed_cells(
+    where: Destination, rows: QueryRows, dims: Sequence[str], names: Sequence[str]
+) -> QueryRows:
     """The cells that differ, of a query with columns for the dimensions and `was` and `now`."""
     columns = [column(dim) for dim in dims] + [column(now(n)) for n in range(len(names))]
     cells = where.cast([*dims, *names], columns)
@@ -257,4 +257,4 @@ def changed(where: Destination, rows: Rows, dims: Sequence[str], names: Sequence
     differs = f.lit(False)
     for before, after in zip(old, cells[len(dims) :], strict=True):
         differs = differs | ~before.eqNullSafe(after)
-    return Rows(rows.frame.filter(differs).select(*cells), rows.readings)
+    return QueryRows(rows.frame.filter(differs).select(*cells), rows.readings)

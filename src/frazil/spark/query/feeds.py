@@ -58,8 +58,8 @@ def _view(statement: Statement, arguments: dict[str, object]) -> str | None:
     opened = open_table(place, {})
     given: dict[str, Any] = {**opened.reading, **options}
     frame = read(opened.path, spark=statement.spark, **given)
-    told = repr((opened.path, sorted(options.items())))
-    name = f"__frazil_changes_{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    key = repr((opened.path, sorted(options.items())))
+    name = f"__frazil_changes_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     frame.createOrReplaceTempView(name)
     return name
 

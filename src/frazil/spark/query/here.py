@@ -20,7 +20,14 @@ from frazil.spark.reading.aggregating import (
     reduce_all,
 )
 from frazil.spark.reading.answering import Answered
-from frazil.spark.reading.cells import Cut, Kept, columns_of, flattened, narrow, read_cells
+from frazil.spark.reading.cells import (
+    LabelCache,
+    NarrowedRegion,
+    columns_of,
+    flattened,
+    narrow_region,
+    read_cells,
+)
 from frazil.spark.reading.columns import arrow_schema, cast
 from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, full_mask, plan_blocks
 from frazil.spark.reading.scan import Scan
@@ -58,7 +65,7 @@ def rows_of(grid: BlockGrid) -> int:
 
 def read_cells_here(scan: Scan, grid: BlockGrid) -> pa.Table:
     """The cells of a scan, in the blocks of a grid."""
-    kept = Kept()
+    kept = LabelCache()
     limit = REGION_CELLS if scan.is_separable else 1
     batches = [
         batch
@@ -137,7 +144,7 @@ def read_labels_here(plan: AggregateScan) -> pa.Table:
             each if axis in column.axes else each[:1] for axis, each in enumerate(places)
         )
         shape = tuple(map(len, region))
-        (values,) = columns_of(replace(scan, columns=(column,)), Cut(region, None))
+        (values,) = columns_of(replace(scan, columns=(column,)), NarrowedRegion(region, None))
         labels = flattened(values, shape, tuple(slice(0, n) for n in shape), None)
         chosen = labels.take(pa.array(np.minimum(np.arange(size), len(labels) - 1)))
         arrays.append(cast(column.name, chosen, schema.field(len(arrays)).type))
@@ -161,7 +168,7 @@ def _first_values(
     own = replace(scan, columns=(scan.values[name],))
     grid = plan_blocks(own, own.data_columns())
     for region in grid.regions(0, min(grid.total, 1), 1):
-        cut = narrow(own, region)
+        cut = narrow_region(own, region)
         if cut is None or 0 in cut.shape:
             continue
         decoded = columns_of(own, cut)[0]

@@ -14,20 +14,20 @@ from frazil.run import JobReport
 from frazil.spark.query.changing import assignments
 from frazil.spark.query.destinations import (
     Destination,
-    Rows,
-    changed,
+    QueryRows,
+    changed_cells,
     column,
     destination,
     full_variables,
     now,
-    quoted,
-    same_dims,
+    shared_dims,
     was,
 )
 from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word
 from frazil.spelling import listed, meant
+from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,58 +79,58 @@ def merge(statement: Statement) -> DataFrame:
     where = found.where
     if not found.variables:
         raise invalid_query("MERGE sets no variable of the table")
-    dims = same_dims([where.variable(name) for name in found.variables])
+    dims = shared_dims([where.variable(name) for name in found.variables])
     if where.is_done:
         return where.answer(JobReport(None, ()))
-    rows: list[Rows] = []
+    rows: list[QueryRows] = []
     for clauses, join in ((found.matched, "JOIN"), (found.lost, "LEFT ANTI JOIN")):
         if clauses:
             cells = where.rows(_cells(found, dims, clauses, join))
-            rows.append(changed(where, cells, dims, found.variables))
+            rows.append(changed_cells(where, cells, dims, found.variables))
     if found.added:
         rows.append(_added(found, dims))
     frame = rows[0].frame
     for each in rows[1:]:
         frame = frame.unionByName(each.frame)
     readings = tuple(reading for each in rows for reading in each.readings)
-    return where.write(Rows(frame, readings), is_cellwise=True)
+    return where.write(QueryRows(frame, readings), is_cellwise=True)
 
 
 def _cells(found: _Merge, dims: Sequence[str], clauses: Sequence[_Clause], join: str) -> str:
     """The query for cells that the source has rows for, or has none for."""
-    own = quoted(found.alias)
-    items = [f"{own}.{quoted(dim)}" for dim in dims]
-    items += [f"{own}.{quoted(name)} AS {was(n)}" for n, name in enumerate(found.variables)]
+    own = backquoted(found.alias)
+    items = [f"{own}.{backquoted(dim)}" for dim in dims]
+    items += [f"{own}.{backquoted(name)} AS {was(n)}" for n, name in enumerate(found.variables)]
     for number, name in enumerate(found.variables):
-        kept = f"{own}.{quoted(name)}"
+        kept = f"{own}.{backquoted(name)}"
         cases = " ".join(
             f"WHEN {each.condition} THEN "
             + ("NULL" if each.is_delete else f"({each.values.get(name, kept)})")
             for each in clauses
         )
         items.append(f"CASE {cases} ELSE {kept} END AS {now(number)}")
-    source = f"{found.source} AS {quoted(found.source_alias)}"
+    source = f"{found.source} AS {backquoted(found.source_alias)}"
     return f"SELECT {', '.join(items)} FROM {found.table} {join} {source} ON {found.on}"
 
 
-def _added(found: _Merge, dims: Sequence[str]) -> Rows:
+def _added(found: _Merge, dims: Sequence[str]) -> QueryRows:
     """The rows that no cell is there for."""
     (clause,) = found.added
     names = [*dims, *found.variables]
     lacking = [dim for dim in dims if dim not in clause.values]
     if lacking:
         raise invalid_query(f"INSERT of MERGE needs a value for {listed(lacking)}")
-    items = [f"({clause.values.get(name, 'NULL')}) AS {quoted(name)}" for name in names]
+    items = [f"({clause.values.get(name, 'NULL')}) AS {backquoted(name)}" for name in names]
     # Naming a variable is what makes its cells the rows of the table.
-    cell = f"{quoted(found.alias)}.{quoted(found.variables[0])}"
+    cell = f"{backquoted(found.alias)}.{backquoted(found.variables[0])}"
     query = (
-        f"SELECT {', '.join(items)} FROM {found.source} AS {quoted(found.source_alias)} "
+        f"SELECT {', '.join(items)} FROM {found.source} AS {backquoted(found.source_alias)} "
         f"LEFT ANTI JOIN {found.table} ON ({found.on}) AND ({cell} IS NULL OR TRUE) "
         f"WHERE {clause.condition}"
     )
     rows = found.where.rows(query)
     cells = found.where.cast(names, [column(name) for name in names])
-    return Rows(rows.frame.select(*cells), rows.readings)
+    return QueryRows(rows.frame.select(*cells), rows.readings)
 
 
 # --- reading the statement ---
@@ -157,8 +157,12 @@ def _parsed(statement: Statement, phrase: Phrase) -> _Merge:
     phrase.expect("on")
     on = phrase.until(lambda: phrase.sees("when"))
     where = destination(statement, parts)
-    columns = where.rows(f"SELECT * FROM {source} AS {quoted(source_alias)} LIMIT 1").frame.columns
-    found = _Merge(where, f"{table} AS {quoted(alias)}", alias, source, source_alias, columns, on)
+    columns = where.rows(
+        f"SELECT * FROM {source} AS {backquoted(source_alias)} LIMIT 1"
+    ).frame.columns
+    found = _Merge(
+        where, f"{table} AS {backquoted(alias)}", alias, source, source_alias, columns, on
+    )
     while phrase.accept("when"):
         _clause(found, phrase)
     phrase.end()
@@ -206,9 +210,9 @@ def _all(found: _Merge, *, with_labels: bool) -> dict[str, str]:
     """The columns of the source that the table has too."""
     table = found.where.there
     own = table.names if with_labels else table.group.data_names
-    source = quoted(found.source_alias)
+    source = backquoted(found.source_alias)
     pairs = ((meant(name, own), name) for name in found.source_columns)
-    return {mine: f"{source}.{quoted(name)}" for mine, name in pairs if mine is not None}
+    return {mine: f"{source}.{backquoted(name)}" for mine, name in pairs if mine is not None}
 
 
 def _values(found: _Merge, phrase: Phrase) -> dict[str, str]:

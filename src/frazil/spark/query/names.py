@@ -37,7 +37,7 @@ _VERSION: Final = re.compile(r"(branch|tag)_(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NamePart:
     """One part of a name with dots."""
 
     text: str
@@ -45,7 +45,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedName:
     """What a name means: a URL, options of the source, and the names below it."""
 
     url: str
@@ -88,7 +88,7 @@ def attach(
     conf.set(key + OPTIONS, json.dumps(given))
 
 
-def resolve_name(parts: Sequence[Part], spark: SparkSession) -> Place:
+def resolve_name(parts: Sequence[NamePart], spark: SparkSession) -> ResolvedName:
     """The place that a name after `frazil.` means.
 
     Raises:
@@ -98,8 +98,8 @@ def resolve_name(parts: Sequence[Part], spark: SparkSession) -> Place:
     url, options = _found(head, spark)
     version = _VERSION.fullmatch(rest[-1]) if rest else None
     if version is None:
-        return Place(url, options, tuple(rest))
-    return Place(url, {**options, version[1].lower(): version[2]}, tuple(rest[:-1]))
+        return ResolvedName(url, options, tuple(rest))
+    return ResolvedName(url, {**options, version[1].lower(): version[2]}, tuple(rest[:-1]))
 
 
 def attached(spark: SparkSession) -> dict[str, str]:
@@ -109,7 +109,7 @@ def attached(spark: SparkSession) -> dict[str, str]:
     return {name: found[REPOSITORY + name] for name in sorted(names) if "." not in name}
 
 
-def _found(head: Part, spark: SparkSession) -> tuple[str, dict[str, str]]:
+def _found(head: NamePart, spark: SparkSession) -> tuple[str, dict[str, str]]:
     if head.is_quoted and re.search(r"[/:]", head.text):
         return head.text, {}
     key = REPOSITORY + head.text.lower()

@@ -8,9 +8,9 @@ from typing import Final
 from sqlglot import TokenType
 
 from frazil.errors import InvalidInputError
-from frazil.spark.query.names import Part
+from frazil.spark.query.names import NamePart
 from frazil.spark.query.scopes import invalid_query
-from frazil.spark.query.tokens import Span, Tokens
+from frazil.spark.query.tokens import Tokens, TokenSpan
 
 _NO_NAMES: Final = frozenset(
     {TokenType.DOT, TokenType.COMMA, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.EQ}
@@ -84,7 +84,7 @@ class Phrase:
         found = "the end" if self.is_done else repr(self.tokens.all[self.at].text)
         return invalid_query(f"the statement cannot be read: {expected} is expected before {found}")
 
-    def name(self) -> tuple[Part, ...]:
+    def name(self) -> tuple[NamePart, ...]:
         """A name with dots."""
         found = [self._part()]
         while self.kind is TokenType.DOT:
@@ -92,12 +92,12 @@ class Phrase:
             found.append(self._part())
         return tuple(found)
 
-    def _part(self) -> Part:
+    def _part(self) -> NamePart:
         if self.is_done or self.kind in _NO_NAMES or self.kind is TokenType.STRING:
             raise self.wrong("a name")
         token = self.tokens.all[self.at]
         self.at += 1
-        return Part(token.text, token.token_type is TokenType.IDENTIFIER)
+        return NamePart(token.text, token.token_type is TokenType.IDENTIFIER)
 
     def value(self) -> str:
         """A word, a number or a text, without quotes."""
@@ -119,13 +119,13 @@ class Phrase:
 
     def since(self, first: int) -> str:
         """The text from a token to where we are."""
-        return self.tokens.text_of(Span(first, self.at)) if first < self.at else ""
+        return self.tokens.text_of(TokenSpan(first, self.at)) if first < self.at else ""
 
     def rest(self) -> str:
         """All that is left."""
         return self.until(lambda: False)
 
-    def items(self) -> list[Span]:
+    def items(self) -> list[TokenSpan]:
         """What stands in the parentheses that come next, between commas.
 
         Raises:
@@ -137,7 +137,7 @@ class Phrase:
             close = self.tokens.closing(self.at)
         except StopIteration:
             raise self.wrong(")") from None
-        inside = Span(self.at + 1, close)
+        inside = TokenSpan(self.at + 1, close)
         self.at = close + 1
         return self.tokens.split(inside, TokenType.COMMA)
 
@@ -154,7 +154,7 @@ class Phrase:
             self.at = end
         return found
 
-    def _key(self) -> tuple[Part, ...]:
+    def _key(self) -> tuple[NamePart, ...]:
         if self.kind is TokenType.STRING:
-            return (Part(self.value()),)
+            return (NamePart(self.value()),)
         return self.name()

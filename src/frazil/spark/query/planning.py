@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from frazil.errors import invalid_option
-from frazil.spark.errors import quiet, spark_errors
+from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query.aggregates import added, alone
-from frazil.spark.query.names import Place, resolve_name
+from frazil.spark.query.names import ResolvedName, resolve_name
 from frazil.spark.query.readings import Reading
-from frazil.spark.query.scopes import find_uses, is_ours, parse_query, parts_of
+from frazil.spark.query.scopes import find_uses, is_repository_table, parse_query, parts_of
 from frazil.spark.query.table_plan import TablePlan, table_edit
 from frazil.spark.query.tables import OpenTable, open_table
 from frazil.spark.query.tokens import Edit, Tokens, braced, replaced
@@ -61,7 +61,7 @@ class Planner:
         self,
         spark: SparkSession,
         options: Mapping[str, str],
-        local: Callable[[str], Place | None] = lambda _: None,
+        local: Callable[[str], ResolvedName | None] = lambda _: None,
     ) -> None:
         self._spark = spark
         self._options = options
@@ -107,9 +107,9 @@ class Planner:
         return plan
 
     def _is_ours(self, node: exp.Table) -> bool:
-        return is_ours(node) or self._place(node) is not None
+        return is_repository_table(node) or self._place(node) is not None
 
-    def _place(self, node: exp.Table) -> Place | None:
+    def _place(self, node: exp.Table) -> ResolvedName | None:
         parts = parts_of(node)
         if len(parts) > 1 or parts[0].text.lower() in self._made:
             return None
@@ -131,7 +131,7 @@ class Planner:
         if self._is_ours(node):
             return self._open(node).names
         try:
-            with quiet():
+            with without_pyspark_logging():
                 return self._spark.table(node.sql(dialect="spark", identify=True)).columns
         except spark_errors():
             return None

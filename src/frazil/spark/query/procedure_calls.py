@@ -11,11 +11,11 @@ from pyspark.sql.types import TimestampNTZType
 from sqlglot import TokenType
 
 from frazil.errors import invalid_option
-from frazil.spark.query.names import CATALOG, Part, Place, resolve_name
+from frazil.spark.query.names import CATALOG, NamePart, ResolvedName, resolve_name
 from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word, run_statement
-from frazil.spark.query.tokens import Span
+from frazil.spark.query.tokens import TokenSpan
 from frazil.spark.table import FrazilTable
 from frazil.spark.upkeep.calls import check_names, from_sql
 from frazil.spark.upkeep.procedure import procedure_named
@@ -70,7 +70,7 @@ def vacuum(statement: Statement) -> DataFrame:
 
 def run_procedure(
     statement: Statement,
-    place: Place,
+    place: ResolvedName,
     name: str,
     arguments: dict[str, Any],
     options: dict[str, str] | None = None,
@@ -93,7 +93,7 @@ _SPREAD: Final = frozenset({"remove_orphan_files", "vacuum"})
 """procedures that executors help with, where there is much to do"""
 
 
-def place_of(statement: Statement, parts: tuple[Part, ...]) -> Place:
+def place_of(statement: Statement, parts: tuple[NamePart, ...]) -> ResolvedName:
     """What a name in a statement means.
 
     Raises:
@@ -108,10 +108,10 @@ def place_of(statement: Statement, parts: tuple[Part, ...]) -> Place:
     return found
 
 
-def place_in_text(statement: Statement, text: str) -> Place:
+def place_in_text(statement: Statement, text: str) -> ResolvedName:
     """What a text means: a URL, or a name with or without `frazil.` before it."""
     if _URL.search(text):
-        return Place(text)
+        return ResolvedName(text)
     phrase = Phrase(text)
     parts = phrase.name()
     phrase.end()
@@ -125,7 +125,7 @@ def arguments_of(statement: Statement, phrase: Phrase, names: list[str]) -> dict
     tokens = phrase.tokens
     for number, span in enumerate(phrase.items()):
         if tokens.kind(span.first + 1) is TokenType.FARROW:
-            name, value = tokens.word(span.first), Span(span.first + 2, span.stop)
+            name, value = tokens.word(span.first), TokenSpan(span.first + 2, span.stop)
         elif number >= len(names):
             raise invalid_option(f"there are {len(names)} arguments: {', '.join(names)}")
         else:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.spark import tasks
-from frazil.spark.errors import in_one_sentence, quiet, told
+from frazil.spark.errors import in_one_sentence, raise_task_errors, without_pyspark_logging
 from frazil.spark.location import open_pinned
-from frazil.spark.query.names import Place
+from frazil.spark.query.names import ResolvedName
 from frazil.spark.query.sql import (
     Statement,
     explain_statement,
@@ -103,7 +103,7 @@ def run_query(
         text = explain_statement(statement)
         return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
     try:
-        with told(), quiet():
+        with raise_task_errors(), without_pyspark_logging():
             frame = run_statement(statement)
             schema = frame.schema
             rows = _fetched(frame, limit)
@@ -181,17 +181,17 @@ def _sources(url: str, group: str | None, options: Options | None) -> Views:
     return found
 
 
-def _local(views: Views) -> Callable[[str], Place | None]:
+def _local(views: Views) -> Callable[[str], ResolvedName | None]:
     """Names of views as `frazil.spark.sql` takes them."""
     by_name = {name.lower(): name for name in views}
 
-    def local(name: str) -> Place | None:
+    def local(name: str) -> ResolvedName | None:
         own = by_name.get(name.lower())
         if own is None:
             return None
         place, more = views[own]
         below = [part for part in str(more.get("group", "")).split("/") if part]
-        return Place(place, {}, (*below, *more.get("variables", ())))
+        return ResolvedName(place, {}, (*below, *more.get("variables", ())))
 
     return local
 

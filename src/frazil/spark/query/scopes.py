@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.spark.query.names import CATALOG, Part
+from frazil.spark.query.names import CATALOG, NamePart
 from frazil.spark.query.tokens import DIALECT
 
 Columns: TypeAlias = Callable[[exp.Table], Sequence[str] | None]
@@ -73,12 +73,12 @@ def invalid_query(message: str) -> InvalidInputError:
     return InvalidInputError(message, kind=ErrorKind.INVALID_EXPRESSION)
 
 
-def parts_of(table: exp.Table) -> tuple[Part, ...]:
+def parts_of(table: exp.Table) -> tuple[NamePart, ...]:
     """The parts of a table's name."""
-    return tuple(Part(part.name, bool(part.args.get("quoted"))) for part in table.parts)
+    return tuple(NamePart(part.name, bool(part.args.get("quoted"))) for part in table.parts)
 
 
-def is_ours(table: exp.Table) -> bool:
+def is_repository_table(table: exp.Table) -> bool:
     """Whether a table is one of Frazil's by its name."""
     parts = parts_of(table)
     return len(parts) > 1 and parts[0].text.lower() == CATALOG

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.masking import shown_url
-from frazil.spark.errors import told
-from frazil.spark.query.names import CATALOG, Place
+from frazil.spark.errors import raise_task_errors
+from frazil.spark.query.names import CATALOG, ResolvedName
 from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.sessions import session
 from frazil.texts import as_text
@@ -49,7 +49,7 @@ class Statement:
     spark: SparkSession
     options: Mapping[str, str] = field(default_factory=dict)
     """of the source, for every Frazil table"""
-    local: Callable[[str], Place | None] = lambda _: None
+    local: Callable[[str], ResolvedName | None] = lambda _: None
     """what names without `frazil.` mean, before Spark is asked"""
 
 
@@ -111,7 +111,7 @@ def source_options(
 def run_statement(statement: Statement) -> DataFrame:
     """Run a statement in the way of its kind."""
     require_sqlglot()
-    with told():
+    with raise_task_errors():
         if _FEED.search(statement.text):
             statement = replace(statement, text=_of("feeds", "with_feeds")(statement))
         if not names_ours(statement):

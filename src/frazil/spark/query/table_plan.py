@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as t
 from sqlglot import TokenType, exp
 
-from frazil.spark.errors import quiet, spark_errors
+from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query import here
 from frazil.spark.query.aggregates import (
-    Rewritten,
+    RewrittenSelect,
     Where,
     added,
     has_aggregates,
@@ -26,7 +26,7 @@ from frazil.spark.query.linear import Refusal
 from frazil.spark.query.readings import Reading, first_cells
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
-from frazil.spark.query.tokens import Block, Edit, Span, Tokens, braced, replaced
+from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced, replaced
 from frazil.spark.reading.scan import Scan
 from frazil.texts import backquoted
 
@@ -146,7 +146,7 @@ class TablePlan:
         return pushed
 
     def _conjunct(
-        self, span: Span, text: str, names: Mapping[int, str], scan: Scan
+        self, span: TokenSpan, text: str, names: Mapping[int, str], scan: Scan
     ) -> Conjunct | str:
         """A condition on columns of this table alone, or why it is none."""
         tokens = self._tokens
@@ -165,7 +165,7 @@ class TablePlan:
             return "it is about a column that is not there"
         return Conjunct(text, self._plain(span), own)
 
-    def _plain(self, span: Span) -> str:
+    def _plain(self, span: TokenSpan) -> str:
         """A condition without the names of tables before columns."""
         tokens, alias = self._tokens, self._use.alias.lower()
         found, n = [], span.first
@@ -173,7 +173,7 @@ class TablePlan:
             if tokens.word(n) == alias and tokens.kind(n + 1) is TokenType.DOT:
                 n += 2
                 continue
-            found.append(tokens.text_of(Span(n, n + 1)))
+            found.append(tokens.text_of(TokenSpan(n, n + 1)))
             n += 1
         return " ".join(found)
 
@@ -250,7 +250,7 @@ class TablePlan:
                 self._tokens, block, select, scan, names, is_apart=is_apart, where=where
             )
             options = self._aggregate_options(reading.options, found)
-            with quiet():
+            with without_pyspark_logging():
                 edits = self._checked(block, scan, found, options)
         except Refusal as refusal:
             reading.left.append(("aggregates", str(refusal)))
@@ -288,7 +288,9 @@ class TablePlan:
         require_joinable(self._tokens, block, self._use, self._table)
         return self._where.beside_joins()
 
-    def _aggregate_options(self, options: Mapping[str, str], found: Rewritten) -> dict[str, str]:
+    def _aggregate_options(
+        self, options: Mapping[str, str], found: RewrittenSelect
+    ) -> dict[str, str]:
         made = {name: value for name, value in options.items() if name != "columns"}
         made["layout"] = "aggregates"
         if found.labels:
@@ -298,7 +300,7 @@ class TablePlan:
         return made
 
     def _checked(
-        self, block: Block, scan: Scan, found: Rewritten, options: Mapping[str, str]
+        self, block: Block, scan: Scan, found: RewrittenSelect, options: Mapping[str, str]
     ) -> list[Edit]:
         """The edits of a rewritten SELECT, once its columns are those of the original."""
         tokens, spark = self._tokens, self._spark
@@ -332,7 +334,7 @@ class TablePlan:
         """The SELECT alone, with a frame for its table."""
         return self._part_text(block.whole, name, edits)
 
-    def _part_text(self, span: Span, name: str, edits: Sequence[Edit] = ()) -> str:
+    def _part_text(self, span: TokenSpan, name: str, edits: Sequence[Edit] = ()) -> str:
         tokens = self._tokens
         start = tokens.all[span.first].start
         stop = tokens.all[span.stop - 1].end + 1

@@ -12,22 +12,22 @@ from frazil.ids import child_path
 from frazil.session import Session
 from frazil.spark.location import (
     BranchTip,
+    NamedTarget,
     Pinned,
     Tagged,
-    Target,
     open_pinned,
     reachable_target,
 )
 from frazil.spark.options.parsing import parse_request
-from frazil.spark.options.table import ReadRequest, Use
-from frazil.spark.query.names import Place
+from frazil.spark.options.table import OptionUse, ReadRequest
+from frazil.spark.query.names import ResolvedName
 from frazil.spark.reading.aggregating import AggregateScan, make_aggregate_scan
 from frazil.spark.reading.scan import Scan, make_scan
-from frazil.spark.reading.variables import Group, Variable, load_group, with_texts
+from frazil.spark.reading.variables import Group, TableVariable, load_group, with_texts
 from frazil.spark.tables.metadata import TABLES
 from frazil.spelling import meant, unknown
 from frazil.texts import backquoted
-from frazil.urls import AsOf, Named, RepoUrl, VersionRef
+from frazil.urls import AsOf, NamedVersion, RepoUrl, VersionRef
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -42,7 +42,7 @@ _CHOOSING: Final = frozenset(
 class OpenTable:
     """A table at one snapshot: a group of variables, or a metadata table."""
 
-    target: Target
+    target: NamedTarget
     pinned: Pinned
     session: Session
     options: Mapping[str, str]
@@ -65,9 +65,9 @@ class OpenTable:
     @property
     def path(self) -> str:
         """The URL for the source, at the snapshot that was found."""
-        ref: VersionRef | None = Named(self.pinned.snapshot_id)
+        ref: VersionRef | None = NamedVersion(self.pinned.snapshot_id)
         if self.metadata is not None:  # some of them are about a branch
-            ref = self.target.ref if isinstance(self.target.ref, Named | AsOf) else None
+            ref = self.target.ref if isinstance(self.target.ref, NamedVersion | AsOf) else None
         place = str(RepoUrl(self.pinned.location.url, ref))
         place = place if "://" in place else place.replace("#", "%23")
         return f"{place}#{self.metadata or self.node}"
@@ -100,7 +100,7 @@ class OpenTable:
         """The column that a name means; Spark does not tell upper from lower case."""
         return meant(name, self.names)
 
-    def variables(self, named: Iterable[str] | None) -> tuple[Variable, ...]:
+    def variables(self, named: Iterable[str] | None) -> tuple[TableVariable, ...]:
         """The data variables whose cells are the rows: those that a query names, else all."""
         group, single = self._contents
         if single is not None:
@@ -122,30 +122,30 @@ class OpenTable:
         is_all = named is None or not {*named} & set(self.group.data_names)
         covered = all(set(zip(v.dims, v.shape, strict=True)) <= dims for v in variables)
         if covered or not is_all:
-            # Without this the source says which variables go together, when not all do.
+            # Variables without all dimensions of the table are repeated along the others.
             found["broadcast"] = "true"
         if named is not None:
             columns = [name for name in self.names if name in {*named}]
             found["columns"] = _listed(columns or [self._counted(variables)])
         return found
 
-    def _counted(self, variables: Sequence[Variable]) -> str:
+    def _counted(self, variables: Sequence[TableVariable]) -> str:
         """A column for queries that only count rows: labels are cheaper than values."""
         dims = [dim for each in variables for dim in each.dims]
         return dims[-1] if dims else variables[0].name
 
     def request(self, more: Mapping[str, str]) -> ReadRequest:
         """What the source is asked for."""
-        return parse_request(ReadRequest, {**self.options, **more}, Use.READ)
+        return parse_request(ReadRequest, {**self.options, **more}, OptionUse.READ)
 
     def scan(self, more: Mapping[str, str]) -> Scan:
         """What a read with further options means."""
-        target = Target(self.target.location, None, None, self.node)
+        target = NamedTarget(self.target.location, None, None, self.node)
         return make_scan(self.session, target, self.pinned, self.request(more))
 
     def aggregate_scan(self, more: Mapping[str, str]) -> AggregateScan:
         """The same for `layout=aggregates`."""
-        target = Target(self.target.location, None, None, self.node)
+        target = NamedTarget(self.target.location, None, None, self.node)
         return make_aggregate_scan(self.session, target, self.pinned, self.request(more))
 
     def schema(self, more: Mapping[str, str]) -> StructType:
@@ -159,14 +159,14 @@ class OpenTable:
         return schema if wanted is None else StructType([schema[name] for name in wanted])
 
 
-def open_table(place: Place, options: Mapping[str, str], shown: str = "") -> OpenTable:
+def open_table(place: ResolvedName, options: Mapping[str, str], shown: str = "") -> OpenTable:
     """Open what a name means.
 
     Raises:
         FrazilError: there is no such repository, version, group or table.
     """
     given = {**place.options, **options}
-    request = parse_request(ReadRequest, {"path": place.url, **given}, Use.READ)
+    request = parse_request(ReadRequest, {"path": place.url, **given}, OptionUse.READ)
     target = reachable_target(request)
     repository = target.location.open()
     pinned = target.pin(repository)
@@ -178,7 +178,7 @@ def open_table(place: Place, options: Mapping[str, str], shown: str = "") -> Ope
     return OpenTable(target, pinned, session, kept, node, table, shown)
 
 
-def _node(session: Session, target: Target, below: Sequence[str]) -> tuple[str, str | None]:
+def _node(session: Session, target: NamedTarget, below: Sequence[str]) -> tuple[str, str | None]:
     """The node below a place, and the metadata table if that is what the last name means."""
     node, table = target.node or "/", target.table
     for number, name in enumerate(below):

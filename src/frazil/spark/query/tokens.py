@@ -1,7 +1,7 @@
 """The text of a query in parts: where its clauses, conditions and calls begin and end.
 
-Queries are changed by replacing parts of their text, never by writing them anew from a tree, so
-that Spark gets what the user wrote apart from what is meant to be different.
+Queries are changed by replacing parts of their text, never by generating them from a syntax tree.
+All other text reaches Spark as the user wrote it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Edit: TypeAlias = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TokenSpan:
     """Tokens from one to before another."""
 
     first: int
@@ -57,13 +57,13 @@ class Span:
 class Block:
     """One SELECT by its clauses."""
 
-    whole: Span
+    whole: TokenSpan
     """without clauses that belong to a UNION"""
     is_distinct: bool
-    items: tuple[Span, ...]
+    items: tuple[TokenSpan, ...]
     """what is selected"""
-    sources: Span
-    clauses: dict[str, Span]
+    sources: TokenSpan
+    clauses: dict[str, TokenSpan]
     """after FROM, without their first words"""
     in_set: bool
     """whether it is part of a UNION or the like"""
@@ -98,7 +98,7 @@ class Tokens:
         """The number of the token that begins at a place of the text."""
         return self._at.get(start)
 
-    def text_of(self, span: Span) -> str:
+    def text_of(self, span: TokenSpan) -> str:
         """The text of some tokens, as it was written."""
         first, last = self.all[span.first], self.all[span.stop - 1]
         return self.text[first.start : last.end + 1] if span else ""
@@ -108,18 +108,18 @@ class Tokens:
         level = self.depth[number]
         return next(n for n in range(number + 1, len(self)) if self.depth[n] == level)
 
-    def split(self, span: Span, kind: TokenType) -> list[Span]:
+    def split(self, span: TokenSpan, kind: TokenType) -> list[TokenSpan]:
         """The parts of a span between tokens of a kind that are in no parentheses of it."""
         if not span:
             return []
         level, found, first = self.depth[span.first], [], span.first
         for number in range(span.first, span.stop):
             if self.depth[number] == level and self.kind(number) is kind:
-                found.append(Span(first, number))
+                found.append(TokenSpan(first, number))
                 first = number + 1
-        return [*found, Span(first, span.stop)]
+        return [*found, TokenSpan(first, span.stop)]
 
-    def conjuncts(self, span: Span) -> list[Span]:
+    def conjuncts(self, span: TokenSpan) -> list[TokenSpan]:
         """The conditions of a span that AND joins."""
         if not span:
             return []
@@ -139,13 +139,13 @@ class Tokens:
                     if betweens:
                         betweens -= 1
                     else:
-                        found.append(Span(first, number))
+                        found.append(TokenSpan(first, number))
                         first = number + 1
                 case TokenType.OR | TokenType.XOR if not cases:
                     return [span]
                 case _:
                     pass
-        return [*found, Span(first, span.stop)]
+        return [*found, TokenSpan(first, span.stop)]
 
     def block(self, number: int) -> Block | None:
         """The SELECT whose tables a token is among; None when it is written in another way."""
@@ -176,22 +176,22 @@ class Tokens:
             n for n in range(number, stop) if self.depth[n] == level and self.kind(n) in CLAUSES
         ]
         ends = [*marks[1:], stop][: len(marks)]
-        clauses: dict[str, Span] = {}
+        clauses: dict[str, TokenSpan] = {}
         whole = stop
         for mark, end in zip(marks, ends, strict=True):
             name = CLAUSES[self.all[mark].token_type]
             if in_set and name in TAIL:
                 whole = min(whole, mark)
             else:
-                clauses[name] = Span(mark + 1, end)
+                clauses[name] = TokenSpan(mark + 1, end)
         first = select + 1
         is_distinct = self.kind(first) is TokenType.DISTINCT
         first += is_distinct or self.word(first) == "all"
         return Block(
-            Span(select, whole),
+            TokenSpan(select, whole),
             is_distinct,
-            tuple(self.split(Span(first, start), TokenType.COMMA)),
-            Span(start + 1, marks[0] if marks else stop),
+            tuple(self.split(TokenSpan(first, start), TokenType.COMMA)),
+            TokenSpan(start + 1, marks[0] if marks else stop),
             clauses,
             in_set,
         )
@@ -213,7 +213,7 @@ class Tokens:
         """Where the parentheses begin that a token is in."""
         return next((n + 1 for n in range(number, -1, -1) if self.depth[n] < level), 0)
 
-    def calls(self, span: Span) -> Iterator[tuple[str, int]]:
+    def calls(self, span: TokenSpan) -> Iterator[tuple[str, int]]:
         """Words before parentheses, with the number of the word; keywords of SQL left out."""
         for n in range(span.first, span.stop - 1):
             if self.kind(n + 1) is TokenType.L_PAREN and self.word(n) not in _NO_CALLS:

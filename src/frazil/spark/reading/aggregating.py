@@ -16,13 +16,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import Decoded
+from frazil.cf.decoding import DecodedValues
 from frazil.errors import unsuitable
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target
+from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.answering import Answered, answer
-from frazil.spark.reading.cells import BATCH_ROWS, Cut, columns_of, flattened, narrow
+from frazil.spark.reading.cells import (
+    BATCH_ROWS,
+    NarrowedRegion,
+    columns_of,
+    flattened,
+    narrow_region,
+)
 from frazil.spark.reading.columns import LONG, arrow_schema, cast, to_arrow
 from frazil.spark.reading.partitions import (
     REGION_CELLS,
@@ -33,7 +39,7 @@ from frazil.spark.reading.partitions import (
 from frazil.spark.reading.reducing import (
     AGGREGATES,
     Counts,
-    Held,
+    GroupAggregates,
     Reduced,
     added_over,
     reduce_values,
@@ -120,7 +126,7 @@ def can_compare(dtype: np.dtype[Any]) -> bool:
 
 
 def make_aggregate_scan(
-    session: Session, target: Target, pinned: Pinned, request: ReadRequest
+    session: Session, target: NamedTarget, pinned: Pinned, request: ReadRequest
 ) -> AggregateScan:
     """Work out what a user asked for.
 
@@ -185,7 +191,7 @@ def read_aggregates(
     plan: AggregateScan, grid: BlockGrid, start: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a range of blocks."""
-    held: dict[object, Held] = {}
+    held: dict[object, GroupAggregates] = {}
     size = 0
     for part in _parts(plan, grid, start, stop):
         key = tuple(_key(part.region[axis]) for axis in plan.kept)
@@ -201,9 +207,11 @@ def read_aggregates(
     yield from given(plan, held.values())
 
 
-def reduce_all(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> Held | None:
+def reduce_all(
+    plan: AggregateScan, grid: BlockGrid, start: int, stop: int
+) -> GroupAggregates | None:
     """The aggregates of all cells of a range of blocks, where there are no labels."""
-    found: Held | None = None
+    found: GroupAggregates | None = None
     for part in _parts(plan, grid, start, stop):
         if found is None:
             found = part
@@ -212,10 +220,12 @@ def reduce_all(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> H
     return found
 
 
-def _parts(plan: AggregateScan, grid: BlockGrid, start: int, stop: int) -> Iterator[Held]:
+def _parts(
+    plan: AggregateScan, grid: BlockGrid, start: int, stop: int
+) -> Iterator[GroupAggregates]:
     limit = REGION_CELLS if plan.scan.is_separable else 1
     for region in grid.regions(start, stop, limit):
-        cut = narrow(plan.scan, region)
+        cut = narrow_region(plan.scan, region)
         if cut is not None and 0 not in cut.shape:
             yield _reduced(plan, cut)
 
@@ -224,7 +234,7 @@ def _key(places: Any) -> object:  # noqa: ANN401  (Places)
     return (places.start, places.stop) if isinstance(places, slice) else places.tobytes()
 
 
-def _reduced(plan: AggregateScan, cut: Cut) -> Held:
+def _reduced(plan: AggregateScan, cut: NarrowedRegion) -> GroupAggregates:
     """The aggregates of a region."""
     variables = replace(plan.scan, columns=plan.scan.columns[plan.labels :])
     found = columns_of(variables, cut) if variables.columns else []
@@ -235,10 +245,10 @@ def _reduced(plan: AggregateScan, cut: Cut) -> Held:
         rows = np.full(kept, over)
     else:
         rows = added_over(cut.mask, axes, np.int64)
-    made = Held(cut.region, rows)
+    made = GroupAggregates(cut.region, rows)
     for decoded, wanted in zip(found, plan.wanted, strict=True):
         shape = cut.shape
-        whole = Decoded(
+        whole = DecodedValues(
             np.broadcast_to(decoded.values, shape),
             None if decoded.missing is None else np.broadcast_to(decoded.missing, shape),
         )
@@ -246,14 +256,14 @@ def _reduced(plan: AggregateScan, cut: Cut) -> Held:
     return made
 
 
-def given(plan: AggregateScan, held: Iterable[Held]) -> Iterator[pa.RecordBatch]:
+def given(plan: AggregateScan, held: Iterable[GroupAggregates]) -> Iterator[pa.RecordBatch]:
     """Aggregates as rows."""
     schema = arrow_schema(plan.schema)
     for each in held:
         rows = np.flatnonzero(each.rows)
         if not len(rows):
             continue
-        arrays = [*_labels(plan, each, rows), to_arrow(Decoded(each.rows.reshape(-1)[rows]))]
+        arrays = [*_labels(plan, each, rows), to_arrow(DecodedValues(each.rows.reshape(-1)[rows]))]
         for reduced, wanted in zip(each.reduced, plan.wanted, strict=True):
             arrays += [_column(reduced, aggregate, rows) for aggregate in wanted]
         cells = [
@@ -265,7 +275,7 @@ def given(plan: AggregateScan, held: Iterable[Held]) -> Iterator[pa.RecordBatch]
             yield whole.slice(start, BATCH_ROWS)
 
 
-def _labels(plan: AggregateScan, held: Held, rows: Counts) -> list[pa.Array]:
+def _labels(plan: AggregateScan, held: GroupAggregates, rows: Counts) -> list[pa.Array]:
     labels = replace(plan.scan, columns=plan.scan.columns[: plan.labels])
     # Labels do not change along the other axes: one place of each will do.
     region = tuple(
@@ -274,7 +284,10 @@ def _labels(plan: AggregateScan, held: Held, rows: Counts) -> list[pa.Array]:
     )
     shape = tuple(map(length_of, region))
     whole = tuple(slice(0, n) for n in shape)
-    return [flattened(each, shape, whole, rows) for each in columns_of(labels, Cut(region, None))]
+    return [
+        flattened(each, shape, whole, rows)
+        for each in columns_of(labels, NarrowedRegion(region, None))
+    ]
 
 
 def _column(reduced: Reduced, aggregate: str, rows: Counts) -> pa.Array:
@@ -282,7 +295,7 @@ def _column(reduced: Reduced, aggregate: str, rows: Counts) -> pa.Array:
     none = count == 0
     match aggregate:
         case "count":
-            return to_arrow(Decoded(count))
+            return to_arrow(DecodedValues(count))
         case "sum" if reduced.low is not None:
             assert reduced.total is not None
             high, low = reduced.total.reshape(-1)[rows], reduced.low.reshape(-1)[rows]
@@ -301,4 +314,4 @@ def _column(reduced: Reduced, aggregate: str, rows: Counts) -> pa.Array:
             found = reduced.most
     assert found is not None
     values = found.reshape(-1)[rows]
-    return to_arrow(Decoded(values, none if none.any() else None))
+    return to_arrow(DecodedValues(values, none if none.any() else None))

@@ -23,7 +23,7 @@ from frazil.spark.reading.known import (
     look_up,
 )
 from frazil.spark.reading.partitions import BlockGrid, full_mask
-from frazil.spark.reading.reducing import COUNT, LOW, MAX, MIN, SUM, Held, Reduced, bound
+from frazil.spark.reading.reducing import COUNT, LOW, MAX, MIN, SUM, GroupAggregates, Reduced, bound
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.where import leaves
 from frazil.statistics.lookup import Summaries
@@ -37,7 +37,7 @@ class Answered:
     """What is left to read of a grid, and what is known of the rest."""
 
     grid: BlockGrid
-    held: Held | None = None
+    held: GroupAggregates | None = None
     """aggregates of all blocks that are not read, for each of their labels"""
 
 
@@ -67,7 +67,7 @@ def answer(
         np.asarray(blocks, np.int64) if axis in kept else slice(0, 1)
         for axis, blocks in enumerate(grid.blocks)
     )
-    held = Held(
+    held = GroupAggregates(
         region,
         np.asarray(np.sum(np.where(whole, cells, 0), axis=axes)),
         [part.reduced(whole, axes) for part in parts],

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.cf.decoding import Decoded, Mask
+from frazil.cf.decoding import DecodedValues, Mask
 from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
 from frazil.spark.reading.partitions import (
     REGION_CELLS,
@@ -42,13 +42,13 @@ BATCH_ROWS: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class NarrowedRegion:
     """A region narrowed to what a condition leaves of it."""
 
     region: Region
     mask: Mask | None
     """the cells that count, when not all do"""
-    read: Mapping[str, Decoded] = field(default_factory=dict)
+    read: Mapping[str, DecodedValues] = field(default_factory=dict)
     """values that the condition needed, in their variables' own shape"""
 
     @property
@@ -57,10 +57,10 @@ class Cut:
         return tuple(map(length_of, self.region))
 
 
-def narrow(scan: Scan, region: Region) -> Cut | None:
+def narrow_region(scan: Scan, region: Region) -> NarrowedRegion | None:
     """Apply the condition of a scan to a region, reading coordinates only; None leaves nothing."""
     if scan.condition is None:
-        return Cut(region, None)
+        return NarrowedRegion(region, None)
     rest = []
     for part in conjuncts(scan.condition):
         if not scan.known_values.is_along_one(part):
@@ -73,7 +73,7 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
                 if not length_of(places):
                     return None
     if not rest:
-        return Cut(region, None)
+        return NarrowedRegion(region, None)
     shape = tuple(map(length_of, region))
     mask = np.ones(shape, bool)
     look, held = _spread_look(scan, region)
@@ -81,19 +81,19 @@ def narrow(scan: Scan, region: Region) -> Cut | None:
         mask = mask & matches(part, look, _spread_numbers(scan, region))
         if not mask.any():
             return None
-    return Cut(region, None if mask.all() else mask, held)
+    return NarrowedRegion(region, None if mask.all() else mask, held)
 
 
-def _spread_look(scan: Scan, region: Region) -> tuple[Look, dict[str, Decoded]]:
+def _spread_look(scan: Scan, region: Region) -> tuple[Look, dict[str, DecodedValues]]:
     """How a condition gets at values, and what it has got of the data."""
-    held: dict[str, Decoded] = {}
+    held: dict[str, DecodedValues] = {}
 
-    def look(name: str) -> Decoded:
+    def look(name: str) -> DecodedValues:
         column = scan.values.get(name) or scan.coordinates[name]
         found = held.get(name) or _values(scan, column, region)
         if name in scan.values:
             held[name] = found
-        return spread(found, column, len(region))
+        return broadcast_axes(found, column, len(region))
 
     return look, held
 
@@ -108,19 +108,19 @@ def _spread_numbers(scan: Scan, region: Region) -> Numbers:
     return numbers
 
 
-def _values(scan: Scan, column: Column, region: Region) -> Decoded:
+def _values(scan: Scan, column: Column, region: Region) -> DecodedValues:
     """The values of a column in a region, in the variable's own shape."""
     if column.variable is None or column.decoder is None:
-        return Decoded(numbers_of(region[column.axes[0]]))
+        return DecodedValues(numbers_of(region[column.axes[0]]))
     places = tuple(region[axis] for axis in column.axes)
     read = read_coordinate if column.name in scan.coordinates else read_variable
     return read(scan.pinned, column.variable, column.decoder, places)
 
 
-def columns_of(scan: Scan, cut: Cut) -> list[Decoded]:
+def columns_of(scan: Scan, cut: NarrowedRegion) -> list[DecodedValues]:
     """The values of all columns in a region, with the axes of the table."""
     return [
-        spread(
+        broadcast_axes(
             cut.read.get(c.variable.name if c.variable else c.name) or _values(scan, c, cut.region),
             c,
             len(cut.region),
@@ -129,21 +129,21 @@ def columns_of(scan: Scan, cut: Cut) -> list[Decoded]:
     ]
 
 
-def spread(decoded: Decoded, column: Column, ndim: int) -> Decoded:
+def broadcast_axes(decoded: DecodedValues, column: Column, ndim: int) -> DecodedValues:
     """Values with the axes of the table, those that the variable lacks being 1 long."""
     order = np.argsort(column.axes)
     values = decoded.values.transpose(order)
     missing = None if decoded.missing is None else decoded.missing.transpose(order)
     lengths = dict(zip(sorted(column.axes), values.shape, strict=True))
     shape = tuple(lengths.get(axis, 1) for axis in range(ndim))
-    return Decoded(values, missing).reshape(*shape)
+    return DecodedValues(values, missing).reshape(*shape)
 
 
 # --- a row per cell ---
 
 
 @dataclass(slots=True)
-class Kept:
+class LabelCache:
     """The columns of labels as they were spread last."""
 
     columns: dict[str, tuple[object, pa.Array]] = field(default_factory=dict)
@@ -160,20 +160,20 @@ def read_cells(
     scan: Scan,
     region: Region,
     keep: Callable[[Region], Mask | None] | None = None,
-    kept: Kept | None = None,
+    kept: LabelCache | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The cells of a region as batches in the scan's schema; of them those to `keep`.
 
-    Whoever reads many regions passes the same `kept` with each.
+    Pass the same `kept` with each of many regions.
     """
-    cut = narrow(scan, region)
+    cut = narrow_region(scan, region)
     if cut is None or 0 in cut.shape:
         return
     if keep is not None and (mask := keep(cut.region)) is not None:
         cut = replace(cut, mask=mask if cut.mask is None else cut.mask & mask)
     found = columns_of(scan, cut)
     for slab in slabs(cut.shape, REGION_CELLS):
-        yield from _slab_batches(scan, found, cut, slab, kept or Kept())
+        yield from _slab_batches(scan, found, cut, slab, kept or LabelCache())
 
 
 def slabs(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
@@ -194,7 +194,11 @@ def slabs(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
 
 
 def _slab_batches(
-    scan: Scan, spread: list[Decoded], cut: Cut, slab: tuple[slice, ...], kept: Kept
+    scan: Scan,
+    spread: list[DecodedValues],
+    cut: NarrowedRegion,
+    slab: tuple[slice, ...],
+    kept: LabelCache,
 ) -> Iterator[pa.RecordBatch]:
     shape = tuple(part.stop - part.start for part in slab)
     rows = None if cut.mask is None else np.flatnonzero(cut.mask[slab])
@@ -212,7 +216,7 @@ def _slab_batches(
 
 def _array(
     name: str,
-    values: Decoded,
+    values: DecodedValues,
     kind: pa.DataType,
     shape: tuple[int, ...],
     slab: tuple[slice, ...],
@@ -221,7 +225,7 @@ def _array(
     return cast(name, flattened(values, shape, slab, rows), kind)
 
 
-def _where(column: Column, cut: Cut, slab: tuple[slice, ...]) -> object | None:
+def _where(column: Column, cut: NarrowedRegion, slab: tuple[slice, ...]) -> object | None:
     """What the values of a column of labels in a slab depend on; None when that is too much."""
     if len(column.axes) == len(slab):
         return None
@@ -244,7 +248,7 @@ def batches(arrays: list[pa.Array], schema: pa.Schema, count: int) -> Iterator[p
 
 
 def flattened(
-    decoded: Decoded,
+    decoded: DecodedValues,
     shape: tuple[int, ...],
     slab: tuple[slice, ...],
     rows: Rows | None,
@@ -266,10 +270,10 @@ def flattened(
     return own_array.take(pa.array(places if rows is None else places[rows]))
 
 
-def _broadcast(part: Decoded, shape: tuple[int, ...], rows: Rows | None) -> Decoded:
+def _broadcast(part: DecodedValues, shape: tuple[int, ...], rows: Rows | None) -> DecodedValues:
     values = np.broadcast_to(part.values, shape).reshape(-1)
     missing = None if part.missing is None else np.broadcast_to(part.missing, shape).reshape(-1)
-    flat = Decoded(values, missing)
+    flat = DecodedValues(values, missing)
     return flat if rows is None else flat.take(rows)
 
 
@@ -278,7 +282,7 @@ def _broadcast(part: Decoded, shape: tuple[int, ...], rows: Rows | None) -> Deco
 
 def read_lines(scan: Scan, region: Region) -> Iterator[pa.RecordBatch]:
     """The lines of a region along its last axis; values of a line are an array."""
-    cut = narrow(scan, region)
+    cut = narrow_region(scan, region)
     if cut is None or 0 in cut.shape:
         return
     found = columns_of(scan, cut)
@@ -287,7 +291,7 @@ def read_lines(scan: Scan, region: Region) -> Iterator[pa.RecordBatch]:
 
 
 def _line_batches(
-    scan: Scan, spread: list[Decoded], cut: Cut, slab: tuple[slice, ...]
+    scan: Scan, spread: list[DecodedValues], cut: NarrowedRegion, slab: tuple[slice, ...]
 ) -> Iterator[pa.RecordBatch]:
     shape = tuple(part.stop - part.start for part in slab)
     lines = int(np.prod(shape[:-1], dtype=np.int64))
@@ -332,7 +336,7 @@ class Regions:
 
     def read(self, part: tuple[int, int]) -> Iterator[pa.RecordBatch]:
         """The rows of a range of blocks."""
-        kept = Kept()
+        kept = LabelCache()
         # Blocks that a condition across axes leaves nothing of are seen one by one.
         limit = () if self.scan.is_separable else (1,)
         for region in self.grid.regions(*part, *limit):

@@ -21,7 +21,7 @@ from frazil.spark.reading.partitions import BlockGrid, Region
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.stored import Places, chosen_of, length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import variable_of
-from frazil.spark.worker import session
+from frazil.spark.worker import session_at
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -160,7 +160,7 @@ class Differing:
     scan: Scan
     before: Pinned
     only_new: bool = False
-    """whether cells that were there do not count, changed or not"""
+    """whether only cells that did not exist before count"""
 
     def __call__(self, region: Region) -> Mask | None:
         """Which cells of a region differ in any variable; None for all."""
@@ -176,7 +176,7 @@ class Differing:
         variable = column.variable
         assert variable is not None
         try:
-            node = session(self.before).state.array(variable.path)
+            node = session_at(self.before).state.array(variable.path)
         except (NotFoundError, InvalidInputError):
             return None
         old = variable_of(node)

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import Decoded
+from frazil.cf.decoding import DecodedValues
 from frazil.errors import unsuitable
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target
+from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
-from frazil.spark.reading.cells import Cut, narrow
+from frazil.spark.reading.cells import NarrowedRegion, narrow_region
 from frazil.spark.reading.columns import arrow_schema, spark_type, struct, to_arrow
 from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.reading.scan import Scan, make_scan
@@ -59,7 +59,7 @@ class ChunkScan:
 
 def make_chunk_scan(
     session: Session,
-    target: Target,
+    target: NamedTarget,
     pinned: Pinned,
     request: ReadRequest,
     asked: t.StructType | None = None,
@@ -98,9 +98,9 @@ def _element(scans: list[Scan], request: ReadRequest) -> t.DataType:
     columns = [scan.columns[-1] for scan in scans]
     kinds = {each.name: spark_type(each.dtype, instants=instants) for each in columns}
     if len({kind.simpleString() for kind in kinds.values()}) > 1:
-        told = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in kinds.items())
+        detail = ", ".join(f"{name}: {kind.simpleString()}" for name, kind in kinds.items())
         raise unsuitable(
-            f"variables of different types cannot share a column ({told}); choose with option "
+            f"variables of different types cannot share a column ({detail}); choose with option "
             "'variables', or read bytes with values=binary"
         )
     return t.ArrayType(next(iter(kinds.values()), t.DoubleType()))
@@ -115,7 +115,7 @@ def read_chunks(
     rows: list[Mapping[str, Any]] = []
     held = 0
     for region in grid.regions(start, stop, limit=1):
-        cut = narrow(scan, region)
+        cut = narrow_region(scan, region)
         if cut is None or 0 in cut.shape:
             continue
         rows.append(_row(chunk_scan, scan, grid, cut))
@@ -127,7 +127,7 @@ def read_chunks(
         yield _batch(rows, schema)
 
 
-def _row(chunk_scan: ChunkScan, scan: Scan, grid: BlockGrid, cut: Cut) -> dict[str, Any]:
+def _row(chunk_scan: ChunkScan, scan: Scan, grid: BlockGrid, cut: NarrowedRegion) -> dict[str, Any]:
     column = scan.columns[-1]  # the variable's; those before it are labels
     assert column.variable is not None
     assert column.decoder is not None
@@ -152,7 +152,7 @@ def _row(chunk_scan: ChunkScan, scan: Scan, grid: BlockGrid, cut: Cut) -> dict[s
     return row
 
 
-def _bytes(stored: Any, cut: Cut, name: str) -> pa.Array:  # noqa: ANN401  (numpy)
+def _bytes(stored: Any, cut: NarrowedRegion, name: str) -> pa.Array:  # noqa: ANN401  (numpy)
     is_box = cut.mask is None and all(isinstance(places, slice) for places in cut.region)
     if not is_box or stored.dtype.kind in "OT":
         why = "of texts" if stored.dtype.kind in "OT" else "with gaps"
@@ -163,14 +163,14 @@ def _bytes(stored: Any, cut: Cut, name: str) -> pa.Array:  # noqa: ANN401  (nump
     return pa.array([little.tobytes()], pa.binary())
 
 
-def _array(decoded: Decoded, cut: Cut, numbers: list[Any]) -> pa.Array:
+def _array(decoded: DecodedValues, cut: NarrowedRegion, numbers: list[Any]) -> pa.Array:
     missing = decoded.missing
     if cut.mask is not None or any(not isinstance(p, slice) for p in cut.region):
         chosen = np.zeros(decoded.values.shape, bool)
         inside = np.ix_(*(each - each[0] for each in numbers))
         chosen[inside] = True if cut.mask is None else cut.mask
         missing = ~chosen if missing is None else missing | ~chosen
-    return to_arrow(Decoded(decoded.values, missing).reshape(-1))
+    return to_arrow(DecodedValues(decoded.values, missing).reshape(-1))
 
 
 def _batch(rows: list[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

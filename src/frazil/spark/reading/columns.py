@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import TEXT, Decoded, Mask, Values
+from frazil.cf.decoding import TEXT, DecodedValues, Mask, Values
 from frazil.errors import unsuitable
 
 LONG: Final = t.LongType()
@@ -120,13 +120,13 @@ def arrow_schema(schema: t.StructType) -> pa.Schema:
 
 
 def row_batch(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows, of which there is one at least, as a batch."""
-    columns = zip(*rows, strict=True)
+    """Rows as a batch."""
+    columns = [*zip(*rows, strict=True)] or [()] * len(schema)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def to_arrow(decoded: Decoded) -> pa.Array:
+def to_arrow(decoded: DecodedValues) -> pa.Array:
     """One-dimensional decoded values as an Arrow array of their own type."""
     values, missing = decoded.values, decoded.missing
     match values.dtype.kind:

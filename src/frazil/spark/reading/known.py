@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from frazil.bulk.grid import array_layout
 from frazil.spark.reading.scan import Column, Scan
-from frazil.spark.worker import session
+from frazil.spark.worker import session_at
 from frazil.statistics.files import read_index
 from frazil.statistics.lookup import Summaries, summarized
 from frazil.statistics.records import decoding_of
@@ -45,7 +45,7 @@ def look_up(
         return None
     if math.prod(map(len, numbers)) > MOST_CHUNKS:
         return None
-    state = session(scan.pinned).state
+    state = session_at(scan.pinned).state
     node = state.array(variable.path)
     layout = array_layout(node)
     decoding = decoding_of(node, decoder)

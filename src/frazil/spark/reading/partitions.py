@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cf.decoding import Decoded, Mask
+from frazil.cf.decoding import DecodedValues, Mask
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import axis_mask, label_condition
 from frazil.spark.reading.stored import Places, compact, numbers_of, read_coordinate
@@ -210,14 +210,14 @@ def full_mask(scan: Scan, condition: Condition | None, axis: int) -> Mask | None
 def mask_along(scan: Scan, condition: Condition, axis: int, places: Places) -> Mask | None:
     """Where along an axis, at some places, a condition can hold; None when it can everywhere."""
 
-    def look(name: str) -> Decoded:
+    def look(name: str) -> DecodedValues:
         return axis_values(scan, scan.coordinates[name], places)
 
     return axis_mask(condition, axis, scan.known_values, look, lambda _: numbers_of(places))
 
 
-def axis_values(scan: Scan, column: Column, places: Places) -> Decoded:
+def axis_values(scan: Scan, column: Column, places: Places) -> DecodedValues:
     """The values of a column of one axis, or the positions along it."""
     if column.variable is None or column.decoder is None:
-        return Decoded(numbers_of(places))
+        return DecodedValues(numbers_of(places))
     return read_coordinate(scan.pinned, column.variable, column.decoder, (places,))

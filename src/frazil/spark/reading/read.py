@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.spark.errors import told
+from frazil.spark.errors import raise_task_errors
 from frazil.spark.options.table import OPTIONS, STORAGE
 from frazil.spark.sessions import session
 from frazil.texts import as_text
@@ -44,7 +44,7 @@ def read(
         reader = reader.schema(schema)
     given = storage_texts(storage_options)
     given |= {spelled(name): as_text(v) for name, v in options.items() if v is not None}
-    with told():
+    with raise_task_errors():
         return reader.options(**given).load(url)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cf.decoding import Decoded, Mask, Values
+from frazil.cf.decoding import DecodedValues, Mask, Values
 from frazil.spark.reading.partitions import Region
 
 COUNT, SUM, MIN, MAX, SQUARES = AGGREGATES = ("count", "sum", "min", "max", "squares")
@@ -77,7 +77,7 @@ def _sums(reduced: Reduced) -> Values:
 
 
 def reduce_values(
-    decoded: Decoded, mask: Mask | None, axes: tuple[int, ...], wanted: Iterable[str]
+    decoded: DecodedValues, mask: Mask | None, axes: tuple[int, ...], wanted: Iterable[str]
 ) -> Reduced:
     """Reduce values over some axes; `mask` says which cells count, missing values never do."""
     values = decoded.values
@@ -150,14 +150,14 @@ def bound(dtype: np.dtype[Any], least: bool) -> Any:  # noqa: ANN401  (of that t
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class GroupAggregates:
     """The aggregates of cells with the same labels, and where these are."""
 
     region: Region
     rows: Counts
     reduced: list[Reduced] = field(default_factory=list)
 
-    def add(self, other: Held) -> None:
+    def add(self, other: GroupAggregates) -> None:
         """Take other cells of the same labels in."""
         self.rows = self.rows + other.rows
         for one, two in zip(self.reduced, other.reduced, strict=True):

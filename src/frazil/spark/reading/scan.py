@@ -14,13 +14,13 @@ from pyspark.sql import types as t
 from frazil.cf.decoding import Decoder, Rules
 from frazil.errors import InvalidInputError, invalid_option, unsuitable
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target
-from frazil.spark.options.table import ReadRequest, Request
+from frazil.spark.location import NamedTarget, Pinned
+from frazil.spark.options.table import ReadRequest, RepositoryRequest
 from frazil.spark.reading.columns import LONG, arrow_schema, arrow_type, require_cast, spark_type
-from frazil.spark.reading.selecting import Known, checked, label_condition
+from frazil.spark.reading.selecting import KnownColumns, checked, label_condition
 from frazil.spark.reading.variables import (
     Group,
-    Variable,
+    TableVariable,
     joint_dims,
     load_group,
     note_of,
@@ -37,7 +37,7 @@ AGGREGATES: Final = "aggregates"
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ScanAxis:
     """One dimension of the table."""
 
     name: str
@@ -51,7 +51,7 @@ class Column:
     name: str
     axes: tuple[int, ...]
     """the axes of the table that the variable spans, in its own order"""
-    variable: Variable | None = None
+    variable: TableVariable | None = None
     decoder: Decoder | None = None
 
     @property
@@ -65,7 +65,7 @@ class Scan:
     """What to read; `schema` names the chosen columns in their order."""
 
     pinned: Pinned
-    axes: tuple[Axis, ...]
+    axes: tuple[ScanAxis, ...]
     columns: tuple[Column, ...]
     """the chosen ones, in order"""
     coordinates: Mapping[str, Column]
@@ -79,19 +79,19 @@ class Scan:
     """the data variables, which `value-where` may name"""
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> KnownColumns:
         """What conditions may compare."""
-        return Known(
+        return KnownColumns(
             {name: column.dtype for name, column in self.coordinates.items()},
             {name: column.axes for name, column in self.coordinates.items()},
             self.data_names,
         )
 
     @cached_property
-    def known_values(self) -> Known:
+    def known_values(self) -> KnownColumns:
         """What conditions may compare, data variables included."""
         known = self.known
-        return Known(
+        return KnownColumns(
             {**known.types, **{name: column.dtype for name, column in self.values.items()}},
             {**known.axes, **{name: column.axes for name, column in self.values.items()}},
             values=frozenset(self.values),
@@ -133,7 +133,7 @@ class Scan:
         return {k: v for k, v in self.__dict__.items() if k not in hidden}
 
 
-def rules_of(request: Request) -> Rules:
+def decoding_rules(request: RepositoryRequest) -> Rules:
     """How values are decoded."""
     if not isinstance(request, ReadRequest):
         return Rules(cf=request.decode_cf)
@@ -146,7 +146,7 @@ def rules_of(request: Request) -> Rules:
 
 def make_scan(
     session: Session,
-    target: Target,
+    target: NamedTarget,
     pinned: Pinned,
     request: ReadRequest,
     asked: t.StructType | None = None,
@@ -158,12 +158,12 @@ def make_scan(
         NodeNotFoundError: a group or variable is not there.
     """
     group, single = load_group(session, target.node)
-    rules = rules_of(request)
+    rules = decoding_rules(request)
     group = with_texts(group) if rules.cf else group
     projected = _projection(request, asked)
     variables = _chosen(group, single, request, projected)
     dims = joint_dims(variables) if request.broadcast else shared_dims(group, variables)
-    axes = tuple(Axis(name, size) for name, size in dims)
+    axes = tuple(ScanAxis(name, size) for name, size in dims)
     asked_for = None if projected is None else {*projected, *_named_in_conditions(request)}
     coordinates = _coordinates(group, axes, rules, asked_for)
     columns = [coordinates[axis.name] for axis in axes]
@@ -201,7 +201,7 @@ def _projection(request: ReadRequest, asked: t.StructType | None) -> tuple[str, 
 
 def _chosen(
     group: Group, single: str | None, request: ReadRequest, projected: tuple[str, ...] | None
-) -> list[Variable]:
+) -> list[TableVariable]:
     """The data variables that make up the table."""
     if request.variables is not None:
         return [group.find(name) for name in request.variables]
@@ -223,7 +223,7 @@ def _named_in_conditions(request: ReadRequest) -> set[str]:
 
 
 def _coordinates(
-    group: Group, axes: tuple[Axis, ...], rules: Rules, asked_for: Iterable[str] | None
+    group: Group, axes: tuple[ScanAxis, ...], rules: Rules, asked_for: Iterable[str] | None
 ) -> dict[str, Column]:
     """Everything that labels cells of the table: of one axis, of several, or of none."""
     found: dict[str, Column] = {}
@@ -248,11 +248,11 @@ def _coordinates(
             found[variable.name] = _column(variable, axes, rules)
         except InvalidInputError:
             if variable.name.casefold() in wanted:
-                raise  # else nobody asked for what cannot be a column
+                raise  # else no query asked for what cannot be a column
     return found
 
 
-def _column(variable: Variable, axes: tuple[Axis, ...], rules: Rules) -> Column:
+def _column(variable: TableVariable, axes: tuple[ScanAxis, ...], rules: Rules) -> Column:
     numbers = {axis.name: number for number, axis in enumerate(axes)}
     spans = tuple(numbers[dim] for dim in variable.dims)
     return Column(variable.name, spans, variable, variable.decoder(rules))
@@ -288,7 +288,7 @@ def column_type(column: Column, request: ReadRequest) -> t.DataType:
 
 
 def _schema(
-    columns: Sequence[Column], axes: tuple[Axis, ...], request: ReadRequest
+    columns: Sequence[Column], axes: tuple[ScanAxis, ...], request: ReadRequest
 ) -> t.StructType:
     layout = request.layout
     if layout == LINES and not axes:

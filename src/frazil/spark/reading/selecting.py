@@ -17,16 +17,16 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cf.decoding import TIME, Decoded, Mask
+from frazil.cf.decoding import TIME, DecodedValues, Mask
 from frazil.spark.options.labels import Labels
 from frazil.spark.reading.where import (
     All,
     Any_,
     Compare,
     Condition,
+    IsNull,
     Leaf,
     Literal,
-    Missing,
     OneOf,
     Positions,
     both,
@@ -35,7 +35,7 @@ from frazil.spark.reading.where import (
 )
 from frazil.spelling import meant, unknown
 
-Look: TypeAlias = Callable[[str], Decoded]
+Look: TypeAlias = Callable[[str], DecodedValues]
 """The values of a coordinate, in a shape that goes with the others'."""
 Numbers: TypeAlias = Callable[[str], npt.NDArray[np.int64]]
 """The positions along a dimension, likewise."""
@@ -44,14 +44,14 @@ _MANY: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownColumns:
     """What may be compared: coordinates with the type of their values and the axes they span."""
 
     types: Mapping[str, np.dtype[Any]]
     axes: Mapping[str, tuple[int, ...]]
     data_names: tuple[str, ...] = ()
     values: frozenset[str] = frozenset()
-    """what is no coordinate, so that only whoever reads the data can compare it"""
+    """variables, not coordinates: they can be compared only where data are read"""
 
     def axes_of(self, condition: Condition) -> frozenset[int]:
         """The axes that a condition depends on."""
@@ -64,7 +64,7 @@ class Known:
         return len(spans) == 1 and len(*spans) == 1 and not names & self.values
 
 
-def checked(condition: Condition, text: str, known: Known) -> Condition:
+def checked(condition: Condition, text: str, known: KnownColumns) -> Condition:
     """The condition with the names that coordinates really have.
 
     Raises:
@@ -87,7 +87,7 @@ def checked(condition: Condition, text: str, known: Known) -> Condition:
             return found
 
 
-def _coordinate(name: str, text: str, at: int, known: Known, option: str) -> str:
+def _coordinate(name: str, text: str, at: int, known: KnownColumns, option: str) -> str:
     """The coordinate that a name means."""
     found = meant(name, known.types)
     if found is not None:
@@ -185,10 +185,10 @@ def _at(chosen: Positions, numbers: npt.NDArray[np.int64]) -> Mask:
     return inside if chosen.step == 1 else inside & ((numbers - chosen.start) % chosen.step == 0)
 
 
-def _holds(leaf: Compare | OneOf | Missing, decoded: Decoded) -> Mask:
+def _holds(leaf: Compare | OneOf | IsNull, decoded: DecodedValues) -> Mask:
     values = decoded.values
     absent = decoded.missing
-    if isinstance(leaf, Missing):
+    if isinstance(leaf, IsNull):
         none = np.zeros(values.shape, bool) if absent is None else absent
         return ~none if leaf.negated else none
     if values.dtype == np.float32:
@@ -229,7 +229,7 @@ def _compared(values: npt.NDArray[Any], sign: str, value: Any) -> Mask:  # noqa:
 
 
 def axis_mask(
-    condition: Condition, axis: int, known: Known, look: Look, numbers: Numbers
+    condition: Condition, axis: int, known: KnownColumns, look: Look, numbers: Numbers
 ) -> Mask | None:
     """The places along an axis where a condition can hold at all; None when it can everywhere.
 
@@ -251,7 +251,7 @@ def axis_mask(
 # --- labels ---
 
 
-def label_condition(labels: Sequence[Labels], text: str, known: Known) -> Condition | None:
+def label_condition(labels: Sequence[Labels], text: str, known: KnownColumns) -> Condition | None:
     """The condition that labels stand for.
 
     Dates mean all of the year, month, day, … they name; both ends of a range count.

@@ -22,7 +22,7 @@ from frazil.spark.reading.known import (
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import SIGNS, literal
-from frazil.spark.reading.where import All, Any_, Compare, Condition, Leaf, Missing, OneOf, leaves
+from frazil.spark.reading.where import All, Any_, Compare, Condition, IsNull, Leaf, OneOf, leaves
 from frazil.statistics.lookup import Summaries
 
 
@@ -91,7 +91,7 @@ class _Blocks:
 
 def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Flags | None:
     """For each chunk whether a comparison can hold in it; None when nobody can tell."""
-    if isinstance(leaf, Missing):
+    if isinstance(leaf, IsNull):
         return ~known.known | ((known.count if leaf.negated else known.missing) > 0)
     if dtype.kind not in "biufM":
         return None

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.read import open_array, read_selection, zarr_array
-from frazil.cf.decoding import Decoded, Decoder, Values
+from frazil.cf.decoding import DecodedValues, Decoder, Values
 from frazil.spark.location import Pinned
-from frazil.spark.reading.variables import Variable
-from frazil.spark.worker import session
+from frazil.spark.reading.variables import TableVariable
+from frazil.spark.worker import session_at
 
 Places: TypeAlias = slice | npt.NDArray[np.int64]
 """Where along one axis: a slice with step 1, or ascending numbers."""
@@ -24,7 +24,7 @@ KEPT: Final = 64
 
 def read_stored(pinned: Pinned, path: str, places: tuple[Places, ...]) -> Values:
     """Stored values at the crossings of places along each axis."""
-    owner = session(pinned)
+    owner = session_at(pinned)
     opened = open_array(owner, path)
     if opened.layout is not None:
         return read_selection(opened, places, by="oindex")
@@ -33,16 +33,16 @@ def read_stored(pinned: Pinned, path: str, places: tuple[Places, ...]) -> Values
 
 
 def read_variable(
-    pinned: Pinned, variable: Variable, decoder: Decoder, places: tuple[Places, ...]
-) -> Decoded:
+    pinned: Pinned, variable: TableVariable, decoder: Decoder, places: tuple[Places, ...]
+) -> DecodedValues:
     """Decoded values at the crossings of places along each axis."""
     more = (slice(0, variable.letters),) if variable.letters else ()
     return decoder.decode(read_stored(pinned, variable.path, (*places, *more)))
 
 
 def read_coordinate(
-    pinned: Pinned, variable: Variable, decoder: Decoder, places: tuple[Places, ...]
-) -> Decoded:
+    pinned: Pinned, variable: TableVariable, decoder: Decoder, places: tuple[Places, ...]
+) -> DecodedValues:
     """Decoded values of a coordinate, which many regions ask for."""
     if np.prod(variable.shape, dtype=np.int64) > KEPT_SIZE:
         return read_variable(pinned, variable, decoder, places)
@@ -54,7 +54,7 @@ def read_coordinate(
 
 
 @lru_cache(maxsize=KEPT)
-def _whole(pinned: Pinned, path: str, ndim: int, decoder: Decoder) -> Decoded:
+def _whole(pinned: Pinned, path: str, ndim: int, decoder: Decoder) -> DecodedValues:
     return decoder.decode(read_stored(pinned, path, (slice(None),) * ndim))
 
 

@@ -30,7 +30,7 @@ NOTE: Final = "frazil.attributes"
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class TableVariable:
     """An array of a group, as far as reading it into a table needs to know."""
 
     name: str
@@ -64,18 +64,18 @@ class Group:
     """The arrays of a group by name."""
 
     path: str
-    variables: Mapping[str, Variable]
+    variables: Mapping[str, TableVariable]
     data_names: tuple[str, ...]
     """those that hold data and are not coordinates of others"""
 
-    def coordinate(self, dim: str, size: int) -> Variable | None:
+    def coordinate(self, dim: str, size: int) -> TableVariable | None:
         """The array that gives labels to a dimension, if there is one."""
         found = self.variables.get(dim)
         return (
             found if found is not None and (found.dims, found.shape) == ((dim,), (size,)) else None
         )
 
-    def find(self, name: str) -> Variable:
+    def find(self, name: str) -> TableVariable:
         """The array with a name.
 
         Raises:
@@ -110,7 +110,7 @@ def load_group(session: Session, path: str | None) -> tuple[Group, str | None]:
     return _grouped(where, found), chosen
 
 
-def variable_of(node: ArrayNode) -> Variable:
+def variable_of(node: ArrayNode) -> TableVariable:
     """What an array's own document says of it."""
     document = document_of(node)
     try:
@@ -124,7 +124,7 @@ def variable_of(node: ArrayNode) -> Variable:
     shape = tuple(dim.array_length for dim in node.shape)
     names = node.dimension_names or (None,) * len(shape)
     chunks = _chunks(document, node)
-    return Variable(
+    return TableVariable(
         name=node.path.rpartition("/")[2],
         path=node.path,
         dims=tuple(name or f"dim_{axis}" for axis, name in enumerate(names)),
@@ -136,12 +136,12 @@ def variable_of(node: ArrayNode) -> Variable:
     )
 
 
-def note_of(variable: Variable) -> dict[str, str]:
+def note_of(variable: TableVariable) -> dict[str, str]:
     """Attributes of an array as the metadata of a column, so that rows written again keep them.
 
     Spark keeps the metadata of a column that is selected or renamed, and drops it when the column
-    is computed anew. Only what describes values goes along: how they are packed, masked or
-    counted, and which other arrays belong to them, is decided by whoever makes the new array.
+    is computed anew. Only what describes values goes along: how they are packed, masked or counted,
+    and which other arrays belong to them, is decided where the new array is made.
     """
     found = {key: value for key, value in variable.attrs.items() if key not in ENCODING}
     if is_time(found.get("units")):
@@ -164,7 +164,7 @@ def _inner_chunks(document: Mapping[str, Any]) -> tuple[int, ...] | None:
     return None
 
 
-def _grouped(path: str, variables: list[Variable]) -> Group:
+def _grouped(path: str, variables: list[TableVariable]) -> Group:
     by_name = {variable.name: variable for variable in variables}
     described = named_arrays((variable.attrs for variable in variables), DESCRIBING)
     data = tuple(
@@ -181,7 +181,7 @@ def _grouped(path: str, variables: list[Variable]) -> Group:
 
 def with_texts(group: Group) -> Group:
     """A group in which arrays of single letters, as older files have them, are arrays of texts."""
-    used: dict[str, list[Variable]] = {}
+    used: dict[str, list[TableVariable]] = {}
     for variable in group.variables.values():
         for dim in variable.dims:
             used.setdefault(dim, []).append(variable)
@@ -200,7 +200,7 @@ def with_texts(group: Group) -> Group:
     return replace(group, variables=found)
 
 
-def _of_texts(variable: Variable) -> Variable:
+def _of_texts(variable: TableVariable) -> TableVariable:
     length = variable.shape[-1]
     return replace(
         variable,
@@ -213,7 +213,7 @@ def _of_texts(variable: Variable) -> Variable:
     )
 
 
-def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, int], ...]:
+def shared_dims(group: Group, chosen: Iterable[TableVariable]) -> tuple[tuple[str, int], ...]:
     """The dimensions, with their lengths, that all chosen variables have.
 
     Raises:
@@ -248,7 +248,7 @@ def shared_dims(group: Group, chosen: Iterable[Variable]) -> tuple[tuple[str, in
     )
 
 
-def joint_dims(chosen: Iterable[Variable]) -> tuple[tuple[str, int], ...]:
+def joint_dims(chosen: Iterable[TableVariable]) -> tuple[tuple[str, int], ...]:
     """The dimensions of all chosen variables together, those of the widest in its order first.
 
     Raises:

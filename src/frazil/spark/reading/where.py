@@ -2,8 +2,8 @@
 
     time >= '2024-05-01' AND (lat BETWEEN 10 AND 20 OR NOT station IN ('a', 'b'))
 
-`NOT` is worked into the conditions while parsing: comparing a missing value gives neither yes
-nor no in SQL, and only so a mask of yes and no is enough.
+`NOT` is pushed down to the comparisons while parsing. In SQL a comparison with NULL is neither true
+nor false, so a finished true/false mask could not be negated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class IsNull:
     """A coordinate that has, or has not, a value."""
 
     name: str
@@ -92,7 +92,7 @@ class Any_:
     parts: tuple[Condition, ...]
 
 
-Leaf: TypeAlias = Compare | OneOf | Missing | Positions
+Leaf: TypeAlias = Compare | OneOf | IsNull | Positions
 Condition: TypeAlias = Leaf | All | Any_
 
 
@@ -134,8 +134,8 @@ def negate(condition: Condition) -> Condition:
             return Compare(name, OPPOSITE[sign], value, at)
         case OneOf(name, values, at, negated):
             return OneOf(name, values, at, not negated)
-        case Missing(name, negated, at):
-            return Missing(name, not negated, at)
+        case IsNull(name, negated, at):
+            return IsNull(name, not negated, at)
         case Positions():
             raise TypeError("positions are chosen, never excluded")
 
@@ -285,7 +285,7 @@ class _Parser:
         if self._accept("IS"):
             negated = self._accept("NOT")
             self._expect("NULL")
-            return Missing(name, negated, token.at)
+            return IsNull(name, negated, token.at)
         negated = self._accept("NOT")
         found: Condition
         if self._accept("BETWEEN"):

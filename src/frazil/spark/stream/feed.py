@@ -19,16 +19,16 @@ from pyspark.sql import types as t
 
 from frazil.cf.decoding import Mask
 from frazil.errors import FrazilError, invalid_option
-from frazil.spark.location import Pinned, Target
+from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
-from frazil.spark.reading.cells import read_cells, spread
+from frazil.spark.reading.cells import broadcast_axes, read_cells
 from frazil.spark.reading.changes import Differing, beginning
 from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.reading.partitions import Region
 from frazil.spark.reading.scan import CELLS, Column, Scan, make_scan
 from frazil.spark.reading.stored import length_of, read_variable
-from frazil.spark.stream.source import ChangeReader, ChangeScan, Piece
-from frazil.spark.worker import session
+from frazil.spark.stream.source import ChangeReader, ChangeScan, StreamPartition
+from frazil.spark.worker import session_at
 
 ABOUT: Final = (
     t.StructField("_change_type", t.StringType()),
@@ -43,7 +43,7 @@ _SAME, _INSERT, _DELETE, _UPDATE = range(4)
 class FeedPart:
     """Some of the blocks that a commit changed."""
 
-    piece: Piece
+    piece: StreamPartition
     committed_at: datetime
 
 
@@ -95,7 +95,7 @@ class FeedScan:
         pinned = Pinned(changes.target.location, parent)
         try:
             found = make_scan(
-                session(pinned), changes.target, pinned, changes.request, changes.schema
+                session_at(pinned), changes.target, pinned, changes.request, changes.schema
             )
         except FrazilError:
             return pinned  # it has other variables
@@ -175,7 +175,7 @@ def _has_value(scan: Scan, column: Column, region: Region) -> Mask:
     assert column.decoder is not None
     places = tuple(region[axis] for axis in column.axes)
     values = read_variable(scan.pinned, column.variable, column.decoder, places)
-    decoded = spread(values, column, len(region))
+    decoded = broadcast_axes(values, column, len(region))
     found = np.ones(decoded.values.shape, bool)
     if decoded.values.dtype.kind in "fc":
         found &= ~np.isnan(decoded.values)
@@ -183,7 +183,7 @@ def _has_value(scan: Scan, column: Column, region: Region) -> Mask:
 
 
 def make_feed(
-    target: Target, request: ReadRequest, scan: Scan, asked: t.StructType | None
+    target: NamedTarget, request: ReadRequest, scan: Scan, asked: t.StructType | None
 ) -> FeedScan:
     """The feed that `readChangeFeed` asks for.
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from frazil.errors import NotFoundError, invalid_option, unsuitable
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.repository import Repository
-from frazil.spark.location import Pinned, Target, reachable_target
+from frazil.spark.location import NamedTarget, Pinned, reachable_target
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import read_cells
 from frazil.spark.reading.changes import (
@@ -39,7 +39,7 @@ from frazil.spark.reading.changes import (
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
 from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
 from frazil.spark.reading.scan import AGGREGATES, CHUNKS, LINES, Scan, make_scan
-from frazil.spark.worker import session
+from frazil.spark.worker import session_at
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -67,7 +67,7 @@ BEGINNING: Final[Offset] = {"snapshot": "", "pos": 0, "full": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class StreamUnit:
     """A commit to read the changes of, or a snapshot to read whole."""
 
     snapshot: str
@@ -76,17 +76,17 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StreamPartition:
     """A partition: some of the blocks of one variable's, or the table's, grid."""
 
-    unit: Unit
+    unit: StreamUnit
     which: int
     start: int
     stop: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class StreamLayer:
     """The blocks of a unit in one grid."""
 
     scan: Scan
@@ -131,7 +131,7 @@ class Budget:
                 return cls(kind, most)
         return cls(None, 0)
 
-    def take(self, layers: list[Layer], first: int) -> int:
+    def take(self, layers: list[StreamLayer], first: int) -> int:
         """How many blocks of a unit, from some number on, fit in."""
         taken = passed = 0
         for layer in layers:
@@ -156,7 +156,7 @@ class Budget:
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what commits changed."""
 
-    def __init__(self, target: Target, request: ReadRequest, schema: StructType) -> None:
+    def __init__(self, target: NamedTarget, request: ReadRequest, schema: StructType) -> None:
         self.target = target
         self.request = request
         self.schema = schema
@@ -215,7 +215,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         repository = self._open()
         if end["full"] and (start["snapshot"] in ("", end["snapshot"])):
             first = start["pos"] if start["snapshot"] else 0
-            unit = Unit(end["snapshot"], None, True)
+            unit = StreamUnit(end["snapshot"], None, True)
             return self._pieces(unit, first, end["pos"]) if first != ALL else []
         if start["snapshot"] == "" and starts_latest(self.request):
             return []
@@ -237,20 +237,22 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _tip(self, repository: Repository) -> str:
         return repository.lookup_branch(self.target.branch)
 
-    def _units(self, repository: Repository, start: Offset, last: str) -> list[tuple[Unit, int]]:
+    def _units(
+        self, repository: Repository, start: Offset, last: str
+    ) -> list[tuple[StreamUnit, int]]:
         """What lies between an offset and a snapshot, oldest first, with the blocks read of it."""
-        units: list[tuple[Unit, int]] = []
+        units: list[tuple[StreamUnit, int]] = []
         before = None if start["snapshot"] else starts_after(repository, self.request, last)
         for commit in repository.ancestry(snapshot_id=last):
             if commit.id == start["snapshot"]:
                 if start["pos"] != ALL:
                     parent = None if start["full"] else commit.parent_id
-                    units.append((Unit(commit.id, parent, bool(start["full"])), start["pos"]))
+                    units.append((StreamUnit(commit.id, parent, bool(start["full"])), start["pos"]))
                 return units[::-1]
             if commit.id == before:
                 return units[::-1]
             if commit.id != str(INITIAL_SNAPSHOT_ID):
-                units.append((Unit(commit.id, commit.parent_id, False), 0))
+                units.append((StreamUnit(commit.id, commit.parent_id, False), 0))
         if start["snapshot"]:
             raise unsuitable(
                 f"the stream has read up to snapshot {start['snapshot']}, which is not in the "
@@ -258,7 +260,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return units[::-1]
 
-    def _pieces(self, unit: Unit, first: int, end: int) -> list[InputPartition]:
+    def _pieces(self, unit: StreamUnit, first: int, end: int) -> list[InputPartition]:
         """Partitions for some blocks of a unit."""
         found: list[InputPartition] = []
         passed = 0
@@ -268,7 +270,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stop = count if end == ALL else min(max(end - passed, 0), count)
             per = max(SPLIT_BYTES // layer.block_bytes, 1)
             found += [
-                InputPartition(Piece(unit, which, at, min(at + per, stop)))
+                InputPartition(StreamPartition(unit, which, at, min(at + per, stop)))
                 for at in range(start, stop, per)
             ]
             passed += count
@@ -276,10 +278,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- both ---
 
-    def layers(self, unit: Unit) -> list[Layer]:
+    def layers(self, unit: StreamUnit) -> list[StreamLayer]:
         """The blocks to read of a unit; none where the table is not there."""
         pinned = Pinned(self.target.location, unit.snapshot)
-        owner = session(pinned)
+        owner = session_at(pinned)
         given = owner, self.target, pinned, self.request, self.schema
         chunks: ChunkScan | None = None
         try:
@@ -292,7 +294,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except NotFoundError:
             return []
         return [
-            Layer(
+            StreamLayer(
                 scan,
                 grid,
                 range(grid.total) if unit.is_full else changed_blocks(owner, scan, grid),
@@ -305,7 +307,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks."""
-        piece: Piece | None = partition.value
+        piece: StreamPartition | None = partition.value
         if piece is None:
             return
         unit = piece.unit
@@ -326,7 +328,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class ChangeScan:
     """What commits up to a snapshot changed, to be read once: a row for each change of a cell."""
 
-    target: Target
+    target: NamedTarget
     request: ReadRequest
     schema: StructType
     last: str
@@ -334,12 +336,12 @@ class ChangeScan:
     def _reader(self) -> ChangeReader:
         return ChangeReader(self.target, self.request, self.schema)
 
-    def parts(self) -> list[Piece]:
+    def parts(self) -> list[StreamPartition]:
         """The blocks that commits changed."""
         end = {"snapshot": self.last, "pos": ALL, "full": False}
         return [each.value for each in self._reader().partitions(dict(BEGINNING), end)]
 
-    def read(self, part: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
         """The rows of some blocks."""
         return self._reader().read(InputPartition(part))
 

@@ -1,4 +1,4 @@
-"""Metadata tables: `load("URL#snapshots")` and the like.
+"""Metadata tables: `load_references("URL#snapshots")` and the like.
 
 Columns have Iceberg's names where they fit. Tables that grow with the number of chunks are cut
 into parts by manifest and made as columns; the others are rows of one task.
@@ -23,16 +23,17 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target, open_pinned
+from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.changes import beginning, starts_after
 from frazil.spark.reading.columns import arrow_schema, row_batch, struct
 from frazil.spark.tables import repo_tables
-from frazil.spark.tables.repo_tables import counts_by_kind, reachable
-from frazil.spark.worker import session as session_at
+from frazil.spark.tables.repo_tables import counts_by_kind, reachable_snapshots
+from frazil.spark.worker import session_at as session_at
 from frazil.spelling import meant, unknown
 from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
 from frazil.storage.assets import manifest_key
+from frazil.transaction.opened import context_of
 
 ROWS: Final = 8192
 CHUNK_ROWS: Final = 65_536
@@ -87,7 +88,7 @@ class TableScan:
     """What to read of which table."""
 
     name: str
-    target: Target
+    target: NamedTarget
     pinned: Pinned
     start: str | None
     end: str
@@ -134,8 +135,8 @@ def parts_of_snapshot(_: Repository, session: Session) -> list[ManifestPart]:
 def parts_of_history(repository: Repository, _: Session) -> list[ManifestPart]:
     """The parts of everything that a branch or a tag leads to, each once."""
     found: dict[tuple[NodeId, ManifestId], ManifestPart] = {}
-    for info in reachable(repository):
-        snapshot = repository.context.assets.snapshot(SnapshotId.parse(info.id))
+    for info in reachable_snapshots(repository):
+        snapshot = context_of(repository).assets.snapshot(SnapshotId.parse(info.id))
         sizes = {file.id: file.size_bytes for file in snapshot.manifest_files}
         for node in snapshot.nodes:
             for ref in node.manifests if isinstance(node, ArrayNode) else ():
@@ -153,16 +154,16 @@ def in_partitions(parts: list[ManifestPart]) -> list[tuple[ManifestPart, ...]]:
     return [tuple(ordered[at : at + per]) for at in range(0, len(ordered), per)]
 
 
-def load(session: Session, part: ManifestPart) -> ChunkTable | None:
+def load_references(session: Session, part: ManifestPart) -> ChunkTable | None:
     """The references of a part."""
     return session.state.context.assets.manifest(part.manifest_id, part.size_bytes).table(
         part.node_id
     )
 
 
-def chunk_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
+def chunk_record_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
     """The chunks of a part."""
-    table = load(session, part)
+    table = load_references(session, part)
     if table is None:
         return
     expand = session.state.context.containers.expand
@@ -220,7 +221,7 @@ def _index_lists(coords: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 def manifest_batches(session: Session, part: ManifestPart) -> Iterator[pa.RecordBatch]:
     """One row for a part."""
-    table = load(session, part)
+    table = load_references(session, part)
     if table is None:
         return
     row = (
@@ -255,13 +256,16 @@ TABLES: Final[dict[str, RowTable | PartTable]] = {
         lambda r, s: repo_tables.changes(r, s.start, s.end),
     ),
     "manifests": PartTable(MANIFESTS, parts_of_snapshot, manifest_batches),
-    "chunks": PartTable(CHUNKS, parts_of_snapshot, chunk_batches),
-    "all_chunks": PartTable(CHUNKS, parts_of_history, chunk_batches),
+    "chunks": PartTable(CHUNKS, parts_of_snapshot, chunk_record_batches),
+    "all_chunks": PartTable(CHUNKS, parts_of_history, chunk_record_batches),
 }
 
 
 def make_table_scan(
-    repository: Repository, target: Target, request: ReadRequest, asked: t.StructType | None = None
+    repository: Repository,
+    target: NamedTarget,
+    request: ReadRequest,
+    asked: t.StructType | None = None,
 ) -> TableScan:
     """Work out what a user asked for.
 

@@ -24,6 +24,7 @@ from frazil.session import Session
 from frazil.spark.reading.columns import struct
 from frazil.spark.reading.variables import variable_of
 from frazil.storage.assets import snapshot_key
+from frazil.transaction.opened import context_of
 
 SNAPSHOTS: Final = struct(
     "committed_at timestamp, snapshot_id string, parent_id string, operation string, "
@@ -63,7 +64,7 @@ Row = tuple[Any, ...]
 # --- snapshots and refs ---
 
 
-def reachable(repository: Repository) -> Iterator[SnapshotInfo]:
+def reachable_snapshots(repository: Repository) -> Iterator[SnapshotInfo]:
     """Every snapshot that a branch or a tag leads to, newest first along each history."""
     seen: set[str] = set()
     histories = [repository.ancestry(branch=name) for name in sorted(repository.list_branches())]
@@ -78,7 +79,7 @@ def reachable(repository: Repository) -> Iterator[SnapshotInfo]:
 
 def snapshots(repository: Repository) -> Iterator[Row]:
     """The rows of `#snapshots`, newest first."""
-    found = sorted(reachable(repository), key=lambda info: info.written_at, reverse=True)
+    found = sorted(reachable_snapshots(repository), key=lambda info: info.written_at, reverse=True)
     for info in found:
         yield (
             info.written_at,
@@ -111,7 +112,7 @@ def history(repository: Repository, branch: str) -> Iterator[Row]:
     """The rows of `#history`: what a branch was, oldest first, resets included."""
     ancestry = list(repository.ancestry(branch=branch))
     parents = {info.id: info.parent_id for info in ancestry}
-    if not repository.context.generation.repo_object:
+    if not context_of(repository).generation.repo_object:
         found = [(info.written_at, info.id) for info in ancestry]
     else:
         found = list(_states(repository, branch, ancestry[0].id))
@@ -248,7 +249,7 @@ def virtual_files(session: Session) -> Iterator[Row]:
 
 def storage(repository: Repository) -> Iterator[Row]:
     """The rows of `#storage`: objects by kind, and what chunk references add up to."""
-    for category, kind in sorted(objects_by_kind(repository.context.storage).items()):
+    for category, kind in sorted(objects_by_kind(context_of(repository).storage).items()):
         yield category, kind.objects, kind.size_bytes
     found = repository.chunk_storage_stats()
     yield "referenced native", None, found.native_bytes
@@ -265,7 +266,7 @@ def changes(repository: Repository, start: str | None, end: str) -> Iterator[Row
     Raises:
         InvalidInputError: `start` is no ancestor of `end`.
     """
-    assets = repository.context.assets
+    assets = context_of(repository).assets
     for ordinal, entry in enumerate(_between(repository, start, end)):
         log = assets.log(entry.id)
         if log is None:
@@ -280,7 +281,7 @@ def changes(repository: Repository, start: str | None, end: str) -> Iterator[Row
 
 def _between(repository: Repository, start: str | None, end: str) -> list[SnapshotEntry]:
     found: list[SnapshotEntry] = []
-    for entry in repository.context.refs.ancestry(SnapshotId.parse(end)):
+    for entry in context_of(repository).refs.ancestry(SnapshotId.parse(end)):
         if start is not None and str(entry.id) == start:
             return found[::-1]
         found.append(entry)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.repository.audit import Check, Run
 from frazil.session import Session
 from frazil.spark import tasks
-from frazil.spark.errors import told
+from frazil.spark.errors import raise_task_errors
 from frazil.spark.query.views import temporary_views
 from frazil.spark.reading.read import read
 from frazil.spark.sessions import session as spark_session
@@ -52,7 +52,7 @@ def sql_check(
         tasks.target_of(url, options)  # refuses what tasks could not open
         given = {**(options or {}), **reading}
         data = read(f"{url}@{session.snapshot_id}", spark=chosen, **given)
-        with told(), temporary_views(chosen, {view: data}):
+        with raise_task_errors(), temporary_views(chosen, {view: data}):
             return _trouble(chosen.sql(query))
 
     return Check(run, name or " ".join(query.split()))
@@ -88,8 +88,7 @@ def staged(
 ) -> Iterator[Session]:
     """`Repository.audit.staged` for the repository at a URL; texts among the checks are SQL.
 
-    Whoever writes with Spark gives `branch=session.branch`, commits there, and leaves the session
-    alone.
+    To write with Spark, give `branch=session.branch`, commit there, and leave the session alone.
     """
     repository = tasks.target_of(url, options).location.open()
     chosen = [

@@ -28,7 +28,7 @@ from frazil.spark.upkeep.procedure import (
     REQUIRED,
     TEXT,
     TIME,
-    Place,
+    ProcedureTarget,
     Row,
     bad_argument,
     columns,
@@ -37,6 +37,7 @@ from frazil.spark.upkeep.procedure import (
 )
 from frazil.spark.upkeep.verbs import as_time
 from frazil.spelling import listed, nearest
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ REF: Final = columns(name=TEXT, type=TEXT, snapshot_id=TEXT)
 # --- moving branches ---
 
 
-def _move(place: Place, to: str) -> list[Row]:
+def _move(place: ProcedureTarget, to: str) -> list[Row]:
     before = place.repository.lookup_branch(place.branch)
     if before != to:
         place.repository.reset_branch(place.branch, to, from_snapshot_id=before)
@@ -57,7 +58,7 @@ def _move(place: Place, to: str) -> list[Row]:
 
 
 @procedure("point a branch to an ancestor", MOVED, on_branch=True, changes=True)
-def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
+def rollback_to_snapshot(place: ProcedureTarget, snapshot_id: str) -> list[Row]:
     """Point the branch to one of its ancestors."""
     to = place.repository.resolve(snapshot_id)
     if all(info.id != to for info in place.repository.ancestry(branch=place.branch)):
@@ -69,7 +70,7 @@ def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]:
 
 
 @procedure("point a branch to what it was", MOVED, on_branch=True, changes=True)
-def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
+def rollback_to_timestamp(place: ProcedureTarget, timestamp: datetime | str) -> list[Row]:
     """Point the branch to what it was at a time."""
     when = as_time(timestamp)
     for info in place.repository.ancestry(branch=place.branch):
@@ -83,7 +84,7 @@ def rollback_to_timestamp(place: Place, timestamp: datetime | str) -> list[Row]:
 
 @procedure("point a branch to any snapshot", MOVED, on_branch=True, changes=True)
 def set_current_snapshot(
-    place: Place, snapshot_id: str | None = None, ref: str | None = None
+    place: ProcedureTarget, snapshot_id: str | None = None, ref: str | None = None
 ) -> list[Row]:
     """Point the branch to any snapshot, or to where another branch or a tag points."""
     if (snapshot_id is None) == (ref is None):
@@ -95,7 +96,7 @@ def set_current_snapshot(
 
 
 @procedure("make a branch", REF, changes=True)
-def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> list[Row]:
+def create_branch(place: ProcedureTarget, branch: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a branch at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
     place.repository.create_branch(branch, at)
@@ -103,7 +104,7 @@ def create_branch(place: Place, branch: str, snapshot_id: str | None = None) -> 
 
 
 @procedure("make a tag", REF, changes=True)
-def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[Row]:
+def create_tag(place: ProcedureTarget, tag: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a tag at a snapshot; at what the URL names by default."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
     place.repository.create_tag(tag, at)
@@ -111,7 +112,7 @@ def create_tag(place: Place, tag: str, snapshot_id: str | None = None) -> list[R
 
 
 @procedure("delete a branch", REF, changes=True)
-def drop_branch(place: Place, branch: str) -> list[Row]:
+def drop_branch(place: ProcedureTarget, branch: str) -> list[Row]:
     """Delete a branch."""
     at = place.repository.lookup_branch(branch)
     place.repository.delete_branch(branch)
@@ -119,7 +120,7 @@ def drop_branch(place: Place, branch: str) -> list[Row]:
 
 
 @procedure("delete a tag", REF, changes=True)
-def drop_tag(place: Place, tag: str) -> list[Row]:
+def drop_tag(place: ProcedureTarget, tag: str) -> list[Row]:
     """Delete a tag; its name cannot be used again."""
     at = place.repository.lookup_tag(tag)
     place.repository.delete_tag(tag)
@@ -130,7 +131,7 @@ def drop_tag(place: Place, tag: str) -> list[Row]:
 
 
 @procedure("a snapshot and its ancestors", columns(snapshot_id=TEXT, timestamp=TIME))
-def ancestors_of(place: Place, snapshot_id: str | None = None) -> Iterator[Row]:
+def ancestors_of(place: ProcedureTarget, snapshot_id: str | None = None) -> Iterator[Row]:
     """A snapshot and its ancestors, newest first."""
     at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
     return ((info.id, info.written_at) for info in place.repository.ancestry(snapshot_id=at))
@@ -138,7 +139,7 @@ def ancestors_of(place: Place, snapshot_id: str | None = None) -> Iterator[Row]:
 
 @procedure("what commits changed", repo_tables.CHANGES)
 def changes(
-    place: Place, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None
+    place: ProcedureTarget, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None
 ) -> Iterator[Row]:
     """What commits after a snapshot, up to another, changed."""
     resolve = place.repository.resolve
@@ -163,7 +164,7 @@ def changes(
         specVersion=INT,
     ),
 )
-def detail(place: Place) -> list[Row]:
+def detail(place: ProcedureTarget) -> list[Row]:
     """What kind of repository this is, in one row."""
     repository = place.repository
     history = list(repository.ancestry(snapshot_id=place.snapshot()))
@@ -181,7 +182,7 @@ def detail(place: Place) -> list[Row]:
             stats.native_bytes + stats.inlined_bytes,
             stats.virtual_bytes,
             list(repo_tables.texts(repository.get_metadata()).items())
-            if repository.context.generation.repo_object
+            if context_of(repository).generation.repo_object
             else [],
             int(repository.spec_version),
         )
@@ -216,7 +217,7 @@ def call(
 
     branch = target.branch if known.on_branch else ""
     chosen = {**known.parameters, **arguments}
-    return list(known.run(Place(repository, branch, snapshot, runner), **chosen))
+    return list(known.run(ProcedureTarget(repository, branch, snapshot, runner), **chosen))
 
 
 def check_names(name: str, arguments: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ commit, and what must happen in order, such as deletes.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -19,17 +19,17 @@ from frazil.errors import invalid_option
 from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
-from frazil.maintenance.collecting import Way, carry_out
-from frazil.maintenance.deleting import DeleteLimits, Told, safe_cutoff
-from frazil.maintenance.garbage import Plan, plan_collection
+from frazil.maintenance.collecting import CollectionOptions, carry_out
+from frazil.maintenance.deleting import DeleteLimits, OnDeleted, safe_cutoff
+from frazil.maintenance.garbage import CollectionPlan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.listing import Objects, list_older, manifest_blob, parse_names
 from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
 from frazil.spark import tasks
-from frazil.spark.location import Location
-from frazil.spark.reading.columns import arrow_schema
+from frazil.spark.location import RepositoryLocation
+from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.spark.runner import SparkRunner, slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
@@ -37,6 +37,7 @@ from frazil.spark.upkeep.procedure import LONG, TEXT, columns
 from frazil.spark.upkeep.verbs import as_time
 from frazil.storage.assets import CHUNKS, manifest_key
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,24 +57,17 @@ _INVENTORY: Final = {
 # --- frames ---
 
 
-def chunk_listing(spark: SparkSession, opened: Callable[[], Context]) -> DataFrame:
-    """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock).
-
-    `opened` opens it, in each task.
-    """
+def chunk_listing(spark: SparkSession, location: RepositoryLocation) -> DataFrame:
+    """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock)."""
 
     def work(batches: Batches) -> Batches:
-        storage = opened().storage
+        storage = context_of(location.open()).storage
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 after = ALPHABET[number + 1] if number + 1 < len(ALPHABET) else "~"
-                found = [*storage.list_between(CHUNKS, ALPHABET[number], after)]
-                values: list[list[Any]] = [
-                    [item.key for item in found],
-                    [item.size_bytes for item in found],
-                    [to_micros(item.created_at) for item in found],
-                ]
-                yield batch_of(values, arrow_schema(_LISTED))
+                found = storage.list_between(CHUNKS, ALPHABET[number], after)
+                rows = [(item.key, item.size_bytes, to_micros(item.created_at)) for item in found]
+                yield row_batch(rows, arrow_schema(_LISTED))
 
     # Ids are random, so that each first letter is an equal part of them.
     letters = spark.range(0, len(ALPHABET), 1, min(len(ALPHABET), slots(spark)))
@@ -107,12 +101,6 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
     return frame.where("key != ''")
 
 
-def batch_of(values: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Columns as a batch."""
-    arrays = [pa.array(c, f.type) for c, f in zip(values, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
 def items_frame(spark: SparkSession, items: Sequence[Any]) -> DataFrame:
     """Small records as rows, spread over tasks."""
     packed = [pickle.dumps(item, pickle.HIGHEST_PROTOCOL) for item in items]
@@ -138,7 +126,7 @@ class Garbage:
     frame: DataFrame
     """`key`, `size_bytes`, `created_at`, `age_seconds`, `reason`"""
     context: Context
-    plan: Plan
+    plan: CollectionPlan
     """all but chunks"""
     older_than: datetime
     chunks: DataFrame
@@ -182,7 +170,7 @@ def find_garbage(
     if target.ref is not None:
         raise invalid_option("garbage is that of a whole repository: leave out the version")
     repository = target.location.open()
-    context, limits = repository.context, WalkLimits()
+    context, limits = context_of(repository), WalkLimits()
     asked = as_time(older_than, datetime.now(UTC))
     cutoff = safe_cutoff(context.place, asked, unsafe_minimum_age)
     storage = context.storage
@@ -190,7 +178,7 @@ def find_garbage(
     plan = plan_collection(context, of_objects((*small, Objects.none(CHUNKS))), limits)
     files = manifests_of(storage, plan.kept, limits).values()
     listing = (
-        chunk_listing(chosen, lambda: target.location.open().context)
+        chunk_listing(chosen, target.location)
         if inventory is None
         else inventory_listing(inventory)
     )
@@ -218,16 +206,16 @@ def find_garbage(
 
 
 def _live_chunks(
-    spark: SparkSession, location: Location, files: Iterable[ManifestFile]
+    spark: SparkSession, location: RepositoryLocation, files: Iterable[ManifestFile]
 ) -> DataFrame:
     """The keys of chunk objects that manifests refer to; they may repeat."""
 
     def work(batches: Batches) -> Batches:
-        storage = location.open().context.storage
+        storage = context_of(location.open()).storage
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
-            yield batch_of([[CHUNKS + name for name in crockford_many(ids)]], _KEYS)
+            yield row_batch([(CHUNKS + name,) for name in crockford_many(ids)], _KEYS)
 
     return tasks.map_batches(items_frame(spark, [file.id for file in files]), work, "key string")
 
@@ -242,9 +230,9 @@ def collect_garbage(
     options: Options | None = None,
     max_concurrent_deletes: int = 10,
     unsafe_minimum_age: timedelta | None = None,
-    told: Told | None = None,
+    on_deleted: OnDeleted | None = None,
 ) -> GCSummary:
-    """Delete what `find_garbage` finds, or count it; `told` gets the keys.
+    """Delete what `find_garbage` finds, or count it; `on_deleted` gets the keys.
 
     What is published meanwhile is looked through before anything is deleted, and objects go in
     the order in which they refer to each other.
@@ -260,12 +248,12 @@ def collect_garbage(
     )
     plan = found.collected()
     if dry_run:
-        if told is not None:
-            told([*plan.keys()])
+        if on_deleted is not None:
+            on_deleted([*plan.keys()])
         return plan.summary
-    way = Way(
+    way = CollectionOptions(
         deleting=DeleteLimits(max_concurrent_deletes),
         find_chunks=chunks_by(SparkRunner(chosen), found.context),
-        told=told,
+        on_deleted=on_deleted,
     )
     return carry_out(found.context, plan, way, unsafe_minimum_age=unsafe_minimum_age)[0]

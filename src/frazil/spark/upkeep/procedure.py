@@ -1,7 +1,7 @@
 """What a procedure is, and the one table of them: a function over a repository, made known once.
 
     @procedure("point a branch to an ancestor", MOVED, on_branch=True)
-    def rollback_to_snapshot(place: Place, snapshot_id: str) -> list[Row]: ...
+    def rollback_to_snapshot(place: ProcedureTarget, snapshot_id: str) -> list[Row]: ...
 
 Its name and parameters are those of the function; `verbs.py` makes procedures of the verbs of a
 repository. From the table come `call`, CALL and functions of SQL, the methods of `FrazilTable`
@@ -32,7 +32,7 @@ TEXT, LONG, INT, TIME = t.StringType(), t.LongType(), t.IntegerType(), t.Timesta
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcedureTarget:
     """The repository that a procedure works on, and the branch that the URL named."""
 
     repository: Repository

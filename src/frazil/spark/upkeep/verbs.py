@@ -26,8 +26,8 @@ from frazil.spark.upkeep.procedure import (
     LONG,
     PROCEDURES,
     TEXT,
-    Place,
     Procedure,
+    ProcedureTarget,
     Row,
     bad_argument,
     columns,
@@ -101,9 +101,9 @@ class VerbProcedure:
         kind, default = parameter.kind, self.defaults.get(name, parameter.default)
         if self.ago is not None and kind == "datetime":
             kind, default = "datetime | None", None
-        told = ANNOTATIONS.get(kind, kind.replace("Version", "str"))
+        annotation = ANNOTATIONS.get(kind, kind.replace("Version", "str"))
         by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Parameter(name, by_place, default=default, annotation=told)
+        return inspect.Parameter(name, by_place, default=default, annotation=annotation)
 
 
 def _pairs(names: str) -> list[tuple[str, str]]:
@@ -116,7 +116,7 @@ def _run(
     verb: Verb,
     branch: str,
     parameters: Mapping[str, Parameter],
-    place: Place,
+    place: ProcedureTarget,
     /,
     **texts: Any,  # noqa: ANN401  (SQL's)
 ) -> Iterable[Row]:
@@ -137,9 +137,9 @@ def _run(
     return (row_of(row.columns, item) for item in items)
 
 
-def row_of(told: str, report: object) -> Row:
+def row_of(columns: str, report: object) -> Row:
     """A report as a row of some columns."""
-    return tuple(_value(report, where or name) for name, _, where in _COLUMN.findall(told))
+    return tuple(_value(report, where or name) for name, _, where in _COLUMN.findall(columns))
 
 
 def _value(report: object, where: str) -> object:
@@ -190,7 +190,7 @@ ANNOTATIONS: Final = {
     "datetime | None": "datetime | str | None",
     "timedelta | None": "timedelta | str | None",
     "Policy": "str",
-    "By": "str",
+    "UsageBy": "str",
 }
 """what a parameter of the verb is called in Spark"""
 
@@ -282,7 +282,7 @@ CONFLICTS: Final = columns(
 
 
 @procedure("what a merge would meet", CONFLICTS, on_branch=True)
-def merge_conflicts(place: Place, source: str, policy: str = "fail") -> list[Row]:
+def merge_conflicts(place: ProcedureTarget, source: str, policy: str = "fail") -> list[Row]:
     """The conflicts that merging a version into the branch would meet."""
     merge = place.repository.versions.merge
     found = merge(source, place.branch, policy=as_policy(policy), dry_run=True).rows()

@@ -22,18 +22,19 @@ from frazil.cf.decoding import Values
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.model.chunks import ChunkTable
 from frazil.run import scratch_array
-from frazil.spark.worker import repository, session
+from frazil.spark.worker import repository, session_at
 from frazil.spark.writing.placing import Places, chunk_coords
 from frazil.spark.writing.plan import ArrayPlan, ChunkGroup, WritePlan
 from frazil.statistics.recording import Held, Recorder
 from frazil.storage.base import Bytes
+from frazil.transaction.opened import context_of
 
 FLUSH_BYTES: Final = 32 << 20
 FLUSH_CHUNKS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class WrittenChunks:
     """Chunks of an array that a task has stored, and those that hold nothing any more."""
 
     array: int
@@ -49,7 +50,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class ChunkRows:
     """Some rows of a group, in the order of their chunks."""
 
     chunk: Places
@@ -57,17 +58,17 @@ class Rows:
     values: tuple[Values, ...]
     """for each array of the group, as they are stored"""
 
-    def sorted(self) -> Rows:
+    def sorted(self) -> ChunkRows:
         """The same rows by chunk, those of one chunk in their order."""
         if (np.diff(self.chunk) >= 0).all():
             return self
         order = np.argsort(self.chunk, kind="stable")
-        return Rows(
+        return ChunkRows(
             self.chunk[order], self.cell[order], tuple(values[order] for values in self.values)
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
+    def joined(cls, parts: Sequence[ChunkRows]) -> ChunkRows:
         """The rows of several parts, those of one chunk in the order of the parts."""
         if len(parts) == 1:
             return parts[0].sorted()
@@ -108,9 +109,9 @@ class ChunkWriter:
         self._arrays = [plan.arrays[number] for number in group.arrays]
         self._grid = self._arrays[0].grid
         self._ready = [_Ready() for _ in self._arrays]
-        self._context = repository(plan.pinned.location).context
+        self._context = context_of(repository(plan.pinned.location))
 
-    def write(self, sorted_rows: Iterable[Rows]) -> Iterator[Written]:
+    def write(self, sorted_rows: Iterable[ChunkRows]) -> Iterator[WrittenChunks]:
         """Store the chunks of rows that come in the order of their chunks.
 
         Raises:
@@ -123,7 +124,7 @@ class ChunkWriter:
             yield from self._flushed(FLUSH_BYTES)
         yield from self._flushed(0)
 
-    def clear(self, numbers: Iterable[int]) -> Iterator[Written]:
+    def clear(self, numbers: Iterable[int]) -> Iterator[WrittenChunks]:
         """Empty what of some chunks is replaced, or is new, without a row for it."""
         nothing = np.zeros(0, np.int64)
         for number in numbers:
@@ -179,7 +180,7 @@ class ChunkWriter:
         )
         if all(part.start < part.stop for part in old):
             here = tuple(slice(0, part.stop - part.start) for part in old)
-            chunk[here] = read_region(session(self._plan.pinned), array.path, old)
+            chunk[here] = read_region(session_at(self._plan.pinned), array.path, old)
         if masks is not None:
             inside = np.ix_(*(np.flatnonzero(mask) for mask in masks))
             chunk[inside] = array.blank
@@ -197,7 +198,7 @@ class ChunkWriter:
             ready.chunks.append(chunk)
             ready.size += chunk.nbytes
 
-    def _flushed(self, limit: int) -> Iterator[Written]:
+    def _flushed(self, limit: int) -> Iterator[WrittenChunks]:
         """Store what waits, once there is enough of it."""
         held = sum(ready.size for ready in self._ready)
         count = max(len(ready.coords) + len(ready.absent) for ready in self._ready)
@@ -208,7 +209,7 @@ class ChunkWriter:
                 yield self._stored(which, ready)
                 self._ready[which] = _Ready()
 
-    def _stored(self, which: int, ready: _Ready) -> Written:
+    def _stored(self, which: int, ready: _Ready) -> WrittenChunks:
         array = self._arrays[which]
         ndim = len(array.dims)
         state, node = scratch_array(self._context, array.path, array.document)
@@ -222,7 +223,7 @@ class ChunkWriter:
                 watch.see(row, chunk, (data,))
             watch.stored(table)
         absent = np.array(ready.absent, np.uint32).reshape(len(ready.absent), ndim)
-        return Written(self._group.arrays[which], table, absent, recorder.held)
+        return WrittenChunks(self._group.arrays[which], table, absent, recorder.held)
 
     def _duplicate(
         self, cells: Places, shape: tuple[int, ...], starts: Sequence[int]

@@ -1,7 +1,7 @@
 """The one commit of a write: documents, labels and references of all tasks, and nothing twice.
 
-A write that names a series (`txnAppId`) and its number there is looked for in the history before
-it is committed, also when others committed meanwhile, so that repeating it changes nothing.
+A write may name a series (`txnAppId`) and its number there. Before the commit, also before each
+retry, the history is searched for that number, so that repeating the write changes nothing.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from frazil.run import JobReport, copy_groups
 from frazil.session import Session
 from frazil.spark.options.table import WriteRequest
 from frazil.spark.reading.variables import variable_of
-from frazil.spark.writing.chunk_writer import ChunkWriter, Written, duplicate_error
+from frazil.spark.writing.chunk_writer import ChunkWriter, WrittenChunks, duplicate_error
 from frazil.spark.writing.placing import chunk_numbers
 from frazil.spark.writing.plan import ChunkGroup, WritePlan, reshaped
 from frazil.spark.writing.planner import documents_of
 from frazil.statistics.publishing import publish
 from frazil.statistics.recording import Recorder
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 REBASE_TRIES: Final = 100
@@ -78,7 +79,7 @@ def txn_of(request: WriteRequest) -> Txn | None:
 
 def commit_write(
     plan: WritePlan,
-    written: Sequence[Written],
+    written: Sequence[WrittenChunks],
     *,
     txn: Txn | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -119,7 +120,7 @@ def commit_write(
     recorder = Recorder()
     for each in done:
         recorder.add(each.known)
-    publish(repository.context, recorder.held, SnapshotId.parse(snapshot))
+    publish(context_of(repository), recorder.held, SnapshotId.parse(snapshot))
     return JobReport(snapshot, paths, chunks, size)
 
 
@@ -146,7 +147,7 @@ def _commit(
         except ConflictError:
             if not txn.is_in(repository, plan.branch):
                 raise
-            return None  # the same write, by somebody who was quicker
+            return None  # the same write, committed by another process
         if txn.is_in(repository, plan.branch):
             return None
     return session.commit(message, metadata, allow_empty=True)
@@ -165,7 +166,7 @@ def _rely(plan: WritePlan, session: Session) -> None:
 # --- what a session gets ---
 
 
-def _apply(plan: WritePlan, state: WorkingState, written: Sequence[Written]) -> None:
+def _apply(plan: WritePlan, state: WorkingState, written: Sequence[WrittenChunks]) -> None:
     for path in plan.deleted:
         state.delete_node(path)
     copy_groups(state, state, plan.group)
@@ -221,7 +222,7 @@ def _require_fillable(node: ArrayNode) -> None:
         )
 
 
-def _require_once(path: str, written: Sequence[Written]) -> None:
+def _require_once(path: str, written: Sequence[WrittenChunks]) -> None:
     """Refuse chunks that two tasks have: their rows were for the same cells."""
     if len(written) < 2:
         return
@@ -242,7 +243,7 @@ def _write_labels(plan: WritePlan, session: Session) -> None:
 # --- a region without rows ---
 
 
-def _cleared(plan: WritePlan, written: Sequence[Written]) -> Iterator[Written]:
+def _cleared(plan: WritePlan, written: Sequence[WrittenChunks]) -> Iterator[WrittenChunks]:
     """Empty the chunks of a region, or of what is appended, that no row was for."""
     grown = [axis for axis in plan.axes if axis.size > axis.old_size]
     for group in plan.groups:
@@ -259,8 +260,8 @@ def _cleared(plan: WritePlan, written: Sequence[Written]) -> Iterator[Written]:
 
 
 def _cleared_group(
-    plan: WritePlan, group: ChunkGroup, masks: Sequence[Mask], written: Iterable[Written]
-) -> Iterator[Written]:
+    plan: WritePlan, group: ChunkGroup, masks: Sequence[Mask], written: Iterable[WrittenChunks]
+) -> Iterator[WrittenChunks]:
     grid = plan.arrays[group.arrays[0]].grid
     numbers = np.array([0])
     for axis, along in zip(group.axes, grid, strict=True):

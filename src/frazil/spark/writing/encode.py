@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, naming
-from frazil.cf.times import TimeUnits, require_labels
+from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, error_prefix
+from frazil.cf.times import TimeUnits, require_dates
 from frazil.errors import unsuitable
-from frazil.spark.reading.variables import Variable
+from frazil.spark.reading.variables import TableVariable
 
 _FAR_US: Final = 2**62
 _HELD: Final = {
@@ -52,12 +52,12 @@ class Encoder:
         """
         if family(kind) not in self._families():
             decoder = self.decoder
-            told = "times" if decoder.time is not None else str(decoder.result)
+            detail = "times" if decoder.time is not None else str(decoder.result)
             hint = ""
             if decoder.time is not None and not decoder.time.is_numpy:
                 hint = "; times of this calendar can be written as numbers with decode_cf=false"
             raise unsuitable(
-                f"column {self.name!r} holds {kind}, which does not fit the array of {told}{hint}"
+                f"column {self.name!r} holds {kind}, which does not fit the array of {detail}{hint}"
             )
 
     def _families(self) -> tuple[str, ...]:
@@ -74,7 +74,8 @@ class Encoder:
         """Values as they are stored.
 
         Raises:
-            InvalidInputError: one does not fit, or is NULL and nothing stands for that.
+            InvalidInputError: a value does not fit, or is NULL and the array has no fill value for
+                it.
         """
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
@@ -138,8 +139,8 @@ class Encoder:
 
     def _times(self, us: Values, missing: Mask | None, units: TimeUnits) -> Values:
         present = us if missing is None else us[~missing]
-        with naming("column", self.name):
-            require_labels(present, units)
+        with error_prefix("column", self.name):
+            require_dates(present, units)
         if len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _FAR_US:
             raise unsuitable(f"column {self.name!r} has times too far away to be counted")
         steps: Values = us - units.start_us
@@ -185,13 +186,13 @@ class Encoder:
             )
 
 
-def encoder_of(variable: Variable, rules: Rules, zarr_fill: object) -> Encoder:
+def encoder_of(variable: TableVariable, rules: Rules, zarr_fill: object) -> Encoder:
     """The encoder of an array; its attributes say how, its own fill value is the last resort."""
     decoder = variable.decoder(rules)
     return Encoder(variable.name, decoder, _fill(variable, decoder, zarr_fill))
 
 
-def _fill(variable: Variable, decoder: Decoder, zarr_fill: object) -> Any:  # noqa: ANN401  (a scalar of any type)
+def _fill(variable: TableVariable, decoder: Decoder, zarr_fill: object) -> Any:  # noqa: ANN401  (a scalar of any type)
     dtype = variable.dtype
     if decoder.fills:
         given = np.array(decoder.fills[0], decoder.view or dtype)

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from frazil.bulk.grid import Grid
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import InvalidInputError, unsuitable
-from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan, comparable, places_of
+from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan, comparable, label_places
 
 Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class PlacedRows:
     """Rows of a batch along each axis of the table; -1 for labels that are not there yet."""
 
     places: tuple[Places, ...]
@@ -32,7 +32,7 @@ class Placed:
         return None if not unknown else ~np.logical_or.reduce(unknown)
 
 
-def place(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> Placed:
+def place_rows(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> PlacedRows:
     """Find the places of rows.
 
     Raises:
@@ -54,7 +54,7 @@ def place(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> Placed:
             )
         places.append(found)
         new.append(extra)
-    return Placed(tuple(places), tuple(new))
+    return PlacedRows(tuple(places), tuple(new))
 
 
 def _along(plan: WritePlan, axis: TableAxis, column: pa.Array) -> tuple[Places, Values | None]:
@@ -65,7 +65,7 @@ def _along(plan: WritePlan, axis: TableAxis, column: pa.Array) -> tuple[Places, 
             raise _outside(plan, axis, column, outside)
         return found, None
     stored = axis.encoder.encode(column)
-    found = places_of(axis, stored)
+    found = label_places(axis, stored)
     unknown = found < 0
     if not unknown.any():
         return found, None

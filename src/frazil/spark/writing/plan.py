@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.bulk.grid import Grid, Layout, layout_of
+from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.cf.decoding import Mask, Values
 from frazil.errors import unsuitable
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
@@ -90,7 +90,7 @@ class ArrayPlan(_Lean):
     old_shape: tuple[int, ...] = ()
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ArrayLayout:
         """Its grid and codecs."""
         found = layout_of(self.document)
         if found is None:
@@ -118,7 +118,7 @@ class ArrayPlan(_Lean):
 
     @property
     def is_blank_absent(self) -> bool:
-        """Whether chunks that are not there read as cells that no row is for.
+        """Whether absent chunks read as cells without rows.
 
         Many arrays have 0 for what was never written, and another value for what is missing.
         """
@@ -248,7 +248,7 @@ def _index_of(values: pa.Array, known_values: pa.Array) -> Values:
     return np.asarray(pc.fill_null(found, -1), np.int64)
 
 
-def places_of(axis: TableAxis, stored: Values) -> Values:
+def label_places(axis: TableAxis, stored: Values) -> Values:
     """Places of stored labels along an axis; -1 where there is no such label."""
     return _index_of(comparable(stored), axis.comparable)
 

@@ -23,13 +23,19 @@ from frazil.errors import (
 )
 from frazil.ids import child_path, node_path
 from frazil.session import Session
-from frazil.spark.location import Pinned, Target, open_pinned
+from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest, WriteRequest
 from frazil.spark.reading.columns import arrow_type
 from frazil.spark.reading.partitions import full_mask
-from frazil.spark.reading.scan import make_scan, rules_of
+from frazil.spark.reading.scan import decoding_rules, make_scan
 from frazil.spark.reading.stored import read_stored
-from frazil.spark.reading.variables import Group, Variable, load_group, shared_dims, variable_of
+from frazil.spark.reading.variables import (
+    Group,
+    TableVariable,
+    load_group,
+    shared_dims,
+    variable_of,
+)
 from frazil.spark.tasks import open_or_create
 from frazil.spark.writing.encode import Encoder, encoder_of
 from frazil.spark.writing.new_arrays import NewArray, models, new_array
@@ -42,7 +48,7 @@ class _Draft:
     """What planning looks at."""
 
     session: Session
-    target: Target
+    target: NamedTarget
     pinned: Pinned
     group: Group
     request: WriteRequest
@@ -59,13 +65,13 @@ class _Draft:
         variable = variable_of(node_of(path, document))
         layout = layout_of(document)
         fill = None if layout is None else layout.chain.fill_value
-        made = encoder_of(variable, rules_of(self.request), fill)
+        made = encoder_of(variable, decoding_rules(self.request), fill)
         made.require_fits(arrow_type(self.schema[variable.name].dataType))
         return made
 
 
-def make_plan(
-    target: Target,
+def plan_write(
+    target: NamedTarget,
     request: WriteRequest,
     schema: t.StructType,
     *,
@@ -223,7 +229,7 @@ def _named_request(draft: _Draft, dims: Sequence[str]) -> WriteRequest:
 
 
 def _require_known(draft: _Draft, data: Sequence[t.StructField], kept: set[str]) -> None:
-    """Refuse columns that nobody knows, unless arrays are being made anyway."""
+    """Refuse columns without an array, unless the write makes new arrays."""
     group = draft.group
     if draft.is_replaced or not kept:
         if draft.request.region is not None or draft.request.replace_where is not None:
@@ -288,7 +294,7 @@ def _numbered_axis(draft: _Draft, dim: str, path: str, size: int, *, grows: bool
     return TableAxis(dim, path, None, None, size, False, None, size)
 
 
-def _new_axis(draft: _Draft, dim: str, path: str, old: Variable | None) -> TableAxis:
+def _new_axis(draft: _Draft, dim: str, path: str, old: TableVariable | None) -> TableAxis:
     """An axis whose labels come with the rows or by option; a former encoding is kept."""
     new: NewArray | None = None
     if old is not None and old.dims == (dim,) and _fits(draft, path):

@@ -27,18 +27,19 @@ from frazil.cf.decoding import Mask, Values
 from frazil.errors import invalid_option, unsuitable
 from frazil.ids import ChunkId
 from frazil.run import JobReport
-from frazil.spark.errors import noted
+from frazil.spark.errors import mark_task_errors
 from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
-from frazil.spark.options.table import Use, WriteRequest
+from frazil.spark.options.table import OptionUse, WriteRequest
 from frazil.spark.worker import repository
-from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
+from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import Txn, commit_write, txn_of
-from frazil.spark.writing.placing import Placed, Places, chunks_and_cells, distinct, place
+from frazil.spark.writing.placing import PlacedRows, Places, chunks_and_cells, distinct, place_rows
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
-from frazil.spark.writing.planner import make_plan
+from frazil.spark.writing.planner import plan_write
 from frazil.storage.assets import CHUNK, chunk_key
 from frazil.storage.base import Storage
+from frazil.transaction.opened import context_of
 
 HOLD_BYTES: Final = 128 << 20
 """Rows that a task looks at together."""
@@ -48,7 +49,7 @@ ALL_GROUPS: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class SpilledRows:
     """Rows that a task has set aside, as an Arrow stream."""
 
     group: int
@@ -72,8 +73,8 @@ class TaskMessage(WriterCommitMessage):
 
     base: str
     """the snapshot that its plan was made for"""
-    written: list[Written] = field(default_factory=list)
-    aside: list[Aside] = field(default_factory=list)
+    written: list[WrittenChunks] = field(default_factory=list)
+    aside: list[SpilledRows] = field(default_factory=list)
     labels: dict[str, Values] = field(default_factory=dict)
     """new labels by dimension, as they are stored"""
 
@@ -90,7 +91,7 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskMessag
     message = TaskMessage(plan.pinned.snapshot_id)
     held: list[pa.RecordBatch] = []
     size = 0
-    with noted():
+    with mark_task_errors():
         for batch in batches:
             held.append(batch.select(plan.columns))
             size += batch.nbytes
@@ -103,12 +104,12 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskMessag
 
 
 def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
-    placed = place(plan, table)
+    placed = place_rows(plan, table)
     for axis, new in zip(plan.axes, placed.new, strict=True):
         if new is not None:
             before = message.labels.get(axis.name, new)
             message.labels[axis.name] = distinct(np.concatenate([before, new]))
-    # Which of several rows counts is seen by whoever has all of them.
+    # Which of several rows counts is decided where all of them are.
     if plan.request.duplicates != "error" or (plan.has_new_arrays and not plan.is_resolved):
         _set_aside(plan, ALL_GROUPS, table, message)
         return
@@ -122,7 +123,7 @@ def _put(plan: WritePlan, table: pa.Table, message: TaskMessage) -> None:
 
 
 def _put_whole(
-    plan: WritePlan, group: ChunkGroup, table: pa.Table, placed: Placed, message: TaskMessage
+    plan: WritePlan, group: ChunkGroup, table: pa.Table, placed: PlacedRows, message: TaskMessage
 ) -> Mask:
     """Store chunks that are whole, and tell which rows are in none of them."""
     grid = plan.arrays[group.arrays[0]].grid
@@ -140,7 +141,7 @@ def _put_whole(
             )
             for number in group.arrays
         )
-        rows = Rows(chunk[inside], cell[inside], values).sorted()
+        rows = ChunkRows(chunk[inside], cell[inside], values).sorted()
         message.written.extend(ChunkWriter(plan, group).write([rows]))
     return np.asarray(~inside)
 
@@ -166,11 +167,11 @@ def _set_aside(plan: WritePlan, group: int, table: pa.Table, message: TaskMessag
         stream.write_table(table)
     data = sink.getvalue().to_pybytes()
     if len(data) <= MESSAGE_BYTES:
-        message.aside.append(Aside(group, data, None, table.nbytes))
+        message.aside.append(SpilledRows(group, data, None, table.nbytes))
         return
     key = chunk_key(ChunkId.random())
-    repository(plan.pinned.location).context.storage.put(key, data, CHUNK)
-    message.aside.append(Aside(group, None, key, table.nbytes))
+    context_of(repository(plan.pinned.location)).storage.put(key, data, CHUNK)
+    message.aside.append(SpilledRows(group, None, key, table.nbytes))
 
 
 def _require_few(plan: WritePlan, size: int) -> None:
@@ -211,16 +212,16 @@ def commit_tasks(
         InvalidInputError: rows of several tasks are for one cell.
         ConflictError: the branch has moved in a way that the write does not go with.
     """
-    told = [message for message in messages if isinstance(message, TaskMessage)]
+    sent = [message for message in messages if isinstance(message, TaskMessage)]
     place_of = plan.pinned.location.open()
     if txn is not None and txn.is_in(place_of, plan.branch):
         return JobReport(None, tuple(array.path for array in plan.arrays))
-    aside = [each for message in told for each in message.aside]
+    aside = [each for message in sent for each in message.aside]
     _require_few(plan, sum(each.size for each in aside))
     if not plan.is_resolved:
-        plan = plan.resolve(_all_labels(plan, told))
-    written = [each for message in told for each in message.written]
-    storage = place_of.context.storage
+        plan = plan.resolve(_all_labels(plan, sent))
+    written = [each for message in sent for each in message.written]
+    storage = context_of(place_of).storage
     for number, group in enumerate(plan.groups):
         rows = [
             _placed_rows(plan, group, each.table(storage))
@@ -228,7 +229,7 @@ def commit_tasks(
             if each.group in (ALL_GROUPS, number)
         ]
         if rows:
-            written.extend(ChunkWriter(plan, group).write([Rows.joined(rows)]))
+            written.extend(ChunkWriter(plan, group).write([ChunkRows.joined(rows)]))
     report = commit_write(plan, written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
     if keys:
@@ -236,21 +237,21 @@ def commit_tasks(
     return report
 
 
-def _all_labels(plan: WritePlan, told: Sequence[TaskMessage]) -> dict[str, Values]:
+def _all_labels(plan: WritePlan, messages: Sequence[TaskMessage]) -> dict[str, Values]:
     found: dict[str, Values] = {}
     for axis in plan.axes:
-        parts = [message.labels[axis.name] for message in told if axis.name in message.labels]
+        parts = [message.labels[axis.name] for message in messages if axis.name in message.labels]
         if parts:
             found[axis.name] = distinct(np.concatenate(parts))
     return found
 
 
-def _placed_rows(plan: WritePlan, group: ChunkGroup, table: pa.Table) -> Rows:
+def _placed_rows(plan: WritePlan, group: ChunkGroup, table: pa.Table) -> ChunkRows:
     arrays = [plan.arrays[number] for number in group.arrays]
-    where = place(plan, table).places
+    where = place_rows(plan, table).places
     chunk, cell = chunks_and_cells(group, arrays[0].grid, where, table.num_rows)
     values = tuple(array.encoder.encode(table.column(array.name)) for array in arrays)
-    return Rows(chunk, cell, values)
+    return ChunkRows(chunk, cell, values)
 
 
 # --- what Spark calls ---
@@ -260,10 +261,10 @@ class BatchSink(DataSourceArrowWriter):
     """Writes a DataFrame."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        request = parse_request(WriteRequest, given, Use.WRITE)
+        request = parse_request(WriteRequest, given, OptionUse.WRITE)
         target, self.txn = reachable_target(request), txn_of(request)
         # Made once: tasks and the commit speak of the same snapshot.
-        plan = make_plan(target, request, schema, overwrite=overwrite)
+        plan = plan_write(target, request, schema, overwrite=overwrite)
         self.plan = None if plan is None else _settled(plan)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
@@ -285,7 +286,7 @@ class StreamSink(DataSourceStreamArrowWriter):
     """Writes micro-batches, each of them once."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        self.request = parse_request(WriteRequest, given, Use.STREAM_WRITE)
+        self.request = parse_request(WriteRequest, given, OptionUse.STREAM_WRITE)
         self.target = reachable_target(self.request)
         self.schema = schema
         self.overwrite = overwrite
@@ -293,7 +294,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         self.plan = self._planned(None)
 
     def _planned(self, base: str | None) -> WritePlan:
-        plan = make_plan(
+        plan = plan_write(
             self.target, self.request, self.schema, overwrite=self.overwrite, base=base
         )
         assert plan is not None  # ifExists has no meaning for streams

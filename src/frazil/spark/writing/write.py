@@ -17,16 +17,16 @@ import pyarrow as pa
 from frazil.cf.decoding import Values
 from frazil.errors import invalid_option, unsuitable
 from frazil.run import JobReport
-from frazil.spark.location import Target, reachable_target
+from frazil.spark.location import NamedTarget, reachable_target
 from frazil.spark.options.parsing import parse_request
-from frazil.spark.options.table import PROPERTY, Use, WriteRequest
+from frazil.spark.options.table import PROPERTY, OptionUse, WriteRequest
 from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.tasks import answers_of, application, collect, map_batches
-from frazil.spark.writing.chunk_writer import ChunkWriter, Rows, Written
+from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import commit_write, txn_of
-from frazil.spark.writing.placing import chunks_and_cells, distinct, place
+from frazil.spark.writing.placing import chunks_and_cells, distinct, place_rows
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan
-from frazil.spark.writing.planner import make_plan
+from frazil.spark.writing.planner import plan_write
 from frazil.texts import as_text
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ def write(
     given = {"path": url, **storage_texts(storage_options)}
     given |= {PROPERTY + name: v for name, v in (properties or {}).items()}
     given |= {spelled(k): _text(k, v) for k, v in options.items() if v is not None}
-    request = parse_request(WriteRequest, given, Use.WRITE)
+    request = parse_request(WriteRequest, given, OptionUse.WRITE)
     return write_frame(df, reachable_target(request), request, overwrite=mode == "overwrite")
 
 
 def write_frame(
     df: DataFrame,
-    target: Target,
+    target: NamedTarget,
     request: WriteRequest,
     *,
     overwrite: bool = False,
@@ -97,7 +97,7 @@ def write_frame(
             changed them since.
     """
     txn = txn_of(request)
-    plan = make_plan(target, request, df.schema, overwrite=overwrite, base=base)
+    plan = plan_write(target, request, df.schema, overwrite=overwrite, base=base)
     if plan is None:
         return JobReport(None, ())
     plan = replace(plan, relied=relied)
@@ -105,7 +105,7 @@ def write_frame(
         return JobReport(None, tuple(array.path for array in plan.arrays))
     if not plan.is_resolved:
         plan = plan.resolve({a.name: _labels(df, a) for a in plan.axes if a.grows})
-    written: list[Written] = []
+    written: list[WrittenChunks] = []
     for group in plan.groups:
         written += _written(df, plan, group)
     return commit_write(plan, written, txn=txn, facts=application(df.sparkSession))
@@ -141,7 +141,7 @@ def _column(name: str) -> Column:
     return f.col("`" + name.replace("`", "``") + "`")
 
 
-def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[Written]:
+def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[WrittenChunks]:
     """Store the chunks of a group of arrays."""
     from pyspark.sql import functions as f
     from pyspark.sql import types as t
@@ -160,14 +160,14 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[Written]
     def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         grid = plan.arrays[group.arrays[0]].grid
         for batch in batches:
-            where = place(plan, batch).places
+            where = place_rows(plan, batch).places
             chunk, cell = chunks_and_cells(group, grid, where, batch.num_rows)
             columns = [pa.array(chunk), pa.array(cell)]
             columns += [batch.column(ROW)] if is_ordered else []
             columns += [batch.column(name) for name in names]
             yield pa.RecordBatch.from_arrays(columns, names=schema.fieldNames())
 
-    def stored(batches: Iterator[pa.RecordBatch]) -> Iterator[Written]:
+    def stored(batches: Iterator[pa.RecordBatch]) -> Iterator[WrittenChunks]:
         return ChunkWriter(plan, group).write(_rows(plan, group, batch) for batch in batches)
 
     count = plan.request.write_partitions
@@ -177,13 +177,13 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[Written]
     return [*answers_of(moved.sortWithinPartitions(*keys), stored)]
 
 
-def _rows(plan: WritePlan, group: ChunkGroup, batch: pa.RecordBatch) -> Rows:
+def _rows(plan: WritePlan, group: ChunkGroup, batch: pa.RecordBatch) -> ChunkRows:
     first = batch.num_columns - len(group.arrays)
     values = tuple(
         plan.arrays[number].encoder.encode(batch.column(first + n))
         for n, number in enumerate(group.arrays)
     )
-    return Rows(
+    return ChunkRows(
         batch.column(0).to_numpy(zero_copy_only=False),
         batch.column(1).to_numpy(zero_copy_only=False),
         values,

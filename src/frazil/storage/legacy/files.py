@@ -19,7 +19,7 @@ from frazil.formats.legacy.names import (
     from_base64_name,
     from_crockford,
     id_of_name,
-    narrow,
+    narrow_id,
     plain_name,
     without_extension,
 )
@@ -51,8 +51,8 @@ CLASSES: Final[dict[Kind, type[ObjectId]]] = {
 class NameBook:
     """Names of ids for which they do not follow from the id.
 
-    They are noted down as files that mention them are read, and what nobody mentioned is looked
-    for in a listing.
+    They are recorded while files that mention them are read. Names that no file mentioned are
+    looked up in a listing.
     """
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class LegacyFiles(ABC):
             raw = from_crockford(name, cls.width)
         else:
             raw = bytes_of_name(without_extension(name)) or from_base64_name(name)
-        return None if raw is None else cls(narrow(raw))
+        return None if raw is None else cls(narrow_id(raw))
 
     def _note(self, kind: Kind, id: ObjectId, name: str) -> None:
         """Remember under which name an object was found, if that says anything new."""
@@ -315,7 +315,7 @@ class LegacyFiles(ABC):
         return replace(snapshot, nodes=tuple(made.get(node.id, node) for node in snapshot.nodes))
 
     def _learn(self, id: ManifestId) -> None:
-        """Find out which chunks a manifest has; whoever reads from a damaged one will be told."""
+        """Find out which chunks a manifest has; a damaged one raises when it is read from."""
         with contextlib.suppress(FormatError):
             tables = self.manifest(id)
             if tables is not None:

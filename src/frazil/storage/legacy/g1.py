@@ -22,7 +22,7 @@ from frazil.formats.legacy.g1_inventory import Grid, decode_inventory, encode_in
 from frazil.formats.legacy.g1_state import (
     CLAIMS,
     STATE_FILES,
-    State,
+    G1State,
     StateSnapshot,
     decode_state,
     encode_state,
@@ -50,10 +50,10 @@ JSON_FILE: Final = Attributes(content_type="application/json")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class VersionedState:
     """A state, where it was read from, and what the storage calls that version of it."""
 
-    state: State
+    state: G1State
     key: str
     version: Version
 
@@ -62,7 +62,7 @@ class StateFile:
     """The mutable state of one repository of G1."""
 
     def __init__(
-        self, storage: Storage, *, replaces: bool = True, known: Held | None = None
+        self, storage: Storage, *, replaces: bool = True, known: VersionedState | None = None
     ) -> None:
         self._storage = storage
         self.replaces: Final = replaces
@@ -70,7 +70,7 @@ class StateFile:
         self._seen = known
         self._lock = threading.Lock()
 
-    def find(self) -> Held | None:
+    def find(self) -> VersionedState | None:
         """The present state; None where there is no state file."""
         with self._lock:
             seen = self._seen
@@ -88,45 +88,47 @@ class StateFile:
             self._seen = held
         return held
 
-    def read(self) -> Held:
+    def read(self) -> VersionedState:
         """The present state."""
         held = self.find()
         if held is None:
             raise RepositoryNotFoundError("the repository doesn't exist", url=self._storage.url)
         return held
 
-    def _newest(self, seen: Held | None) -> Held | None:
+    def _newest(self, seen: VersionedState | None) -> VersionedState | None:
         if seen is not None and seen.state.commit_mode == CLAIMS:
             return self._claimed(seen)
         held = self._fetched(seen)
         return self._claimed(held) if held and held.state.commit_mode == CLAIMS else held
 
-    def _fetched(self, seen: Held | None) -> Held | None:
+    def _fetched(self, seen: VersionedState | None) -> VersionedState | None:
         for key in STATE_FILES if seen is None else (seen.key,):
             found = self._storage.fetch(key, None if seen is None else seen.version)
             if isinstance(found, Unchanged):
                 return seen
             if isinstance(found, Fetched):
-                return Held(decode_state(found.data, key=key), key, found.version)
+                return VersionedState(decode_state(found.data, key=key), key, found.version)
         return None
 
-    def _claimed(self, held: Held) -> Held:
+    def _claimed(self, held: VersionedState) -> VersionedState:
         """The newest state that was claimed since one of them."""
         while True:
             key = _claim(held.state.generation + 1)
             found = self._storage.fetch(key)
             if not isinstance(found, Fetched):
                 return held
-            held = Held(decode_state(found.data, key=key), held.key, found.version)
+            held = VersionedState(decode_state(found.data, key=key), held.key, found.version)
 
     # --- writing ---
 
-    def create(self, state: State) -> bool:
+    def create(self, state: G1State) -> bool:
         """Write the first state; False when somebody else was faster."""
         done = self._storage.put_if(STATE_FILES[0], encode_state(state), None, JSON_FILE)
         return not isinstance(done, LostRace)
 
-    def swap(self, held: Held, state: State, ready: Callable[[], None] = lambda: None) -> bool:
+    def swap(
+        self, held: VersionedState, state: G1State, ready: Callable[[], None] = lambda: None
+    ) -> bool:
         """Put a state in the place of the one that is held; False when that is no longer there."""
         if state.generation != held.state.generation + 1:
             raise FormatError("a state must follow the one before", generation=state.generation)
@@ -142,7 +144,9 @@ class StateFile:
         done = self._storage.put_when(held.key, data, held.version, ready, JSON_FILE)
         return not isinstance(done, LostRace)
 
-    def _claim(self, held: Held, state: State, data: bytes, ready: Callable[[], None]) -> bool:
+    def _claim(
+        self, held: VersionedState, state: G1State, data: bytes, ready: Callable[[], None]
+    ) -> bool:
         key = _claim(state.generation)
         if isinstance(self._storage.put_when(key, data, None, ready, JSON_FILE), LostRace):
             return False
@@ -183,7 +187,8 @@ class G1Files(LegacyFiles):
         item = None if held is None else held.state.find(SnapshotId(id))
         if item is not None:
             return self.folders[kind] + item.structure_file
-        # Of one that is no longer listed, or not yet, a listing may have told the name.
+        # If the state does not list it any more, or not yet, an earlier listing may have given its
+        # name.
         if kind == "snapshots" and self.names.file(kind, id) is None:
             return self.folders[kind] + self._item(SnapshotId(id)).structure_file
         return super().key(kind, id)
@@ -239,11 +244,11 @@ class G1Files(LegacyFiles):
         return record
 
     def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Grid]]:
-        """The grids of all arrays that have references in an inventory, whoever reads it first."""
+        """The grids of all arrays that have references in an inventory, whichever is read first."""
         held = self._state.find()
         for item in held.state.snapshots if held is not None else ():
             if item.id not in self._noted:
-                with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+                with contextlib.suppress(FormatError):  # does not matter to readers of others
                     self._decoded(item, self.folders["snapshots"] + item.structure_file)
         return self._grids.get(id, {})
 

@@ -17,7 +17,7 @@ from frazil.formats.envelope import FileKind
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import decode_attributes
 from frazil.formats.legacy.header import Wrapping, is_flat
-from frazil.formats.legacy.layouts import layout_of, refined
+from frazil.formats.legacy.layouts import dialect_layout, refined
 from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
 from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
 from frazil.formats.legacy.names import Kind, sequence_name
@@ -47,7 +47,7 @@ from frazil.storage.legacy.files import LegacyFiles, NameBook
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BranchFile:
     """One file of a branch."""
 
     number: int
@@ -56,7 +56,7 @@ class Step:
 
 def steps_of(
     storage: Storage, layout: RefLayout, branch: str, since: int | None = None
-) -> Iterator[Step]:
+) -> Iterator[BranchFile]:
     """The files of a branch, newest first; other files beside them are passed over.
 
     `since` is a number that the branch is known to have had: if it still has it, no older ones
@@ -73,12 +73,14 @@ def steps_of(
     return iter(found)
 
 
-def _newest_first(steps: Iterable[Step]) -> tuple[Step, ...]:
+def _newest_first(steps: Iterable[BranchFile]) -> tuple[BranchFile, ...]:
     # Folders that have seen two lengths of names do not sort by number.
     return tuple(sorted(steps, key=lambda step: (-step.number, len(step.key))))
 
 
-def _listed(storage: Storage, layout: RefLayout, branch: str, since: int | None) -> Iterator[Step]:
+def _listed(
+    storage: Storage, layout: RefLayout, branch: str, since: int | None
+) -> Iterator[BranchFile]:
     folder = layout.branch_folder(branch)
     items = (
         storage.list(folder)
@@ -88,10 +90,10 @@ def _listed(storage: Storage, layout: RefLayout, branch: str, since: int | None)
     for item in items:
         key = parse_ref_key(layout.generation, item.key, encoded=layout.encoded)
         if key is not None and key.kind == "branch" and key.number is not None:
-            yield Step(key.number, item.key)
+            yield BranchFile(key.number, item.key)
 
 
-def _searched(storage: Storage, layout: RefLayout, branch: str) -> Iterator[Step]:
+def _searched(storage: Storage, layout: RefLayout, branch: str) -> Iterator[BranchFile]:
     """The files of a branch that has number zero, newest first, by asking for single ones."""
 
     def is_there(number: int) -> bool:
@@ -103,7 +105,7 @@ def _searched(storage: Storage, layout: RefLayout, branch: str) -> Iterator[Step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if is_there(middle) else (low, middle)
-    return (Step(at, layout.branch_key(branch, at)) for at in range(low, -1, -1))
+    return (BranchFile(at, layout.branch_key(branch, at)) for at in range(low, -1, -1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class MainBranch:
     """The main branch that a place has in one layout, with its files, newest first."""
 
     layout: RefLayout
-    steps: tuple[Step, ...]
+    steps: tuple[BranchFile, ...]
 
     @property
     def has_first(self) -> bool:
@@ -142,7 +144,7 @@ def find_main(storage: Storage) -> list[MainBranch]:
     ]
 
 
-def _try_list(storage: Storage, layout: RefLayout) -> tuple[Step, ...] | None:
+def _try_list(storage: Storage, layout: RefLayout) -> tuple[BranchFile, ...] | None:
     """The files of the main branch; None where the store cannot list."""
     try:
         return _newest_first(_listed(storage, layout, MAIN, None))
@@ -248,7 +250,7 @@ class G2G3Files(LegacyFiles):
             dialect = refined(dialect, manifests)
         if dialect.is_json or not dialect.is_writable:
             return dialect, None
-        usual = layout_of(dialect).wrapping_of(FileKind.SNAPSHOT)
+        usual = dialect_layout(dialect).wrapping_of(FileKind.SNAPSHOT)
         return dialect, None if record.wrapping == usual else record.wrapping
 
     def _read(self, id: SnapshotId) -> SnapshotRecord | None:
@@ -335,12 +337,12 @@ class G2G3Files(LegacyFiles):
         }
 
     def _ranks_of(self, id: ManifestId, needed: Set[NodeId]) -> Mapping[NodeId, int]:
-        """How many axes the arrays of a manifest have; of those `needed` whoever reads first."""
+        """How many axes the arrays of a manifest have; those that are `needed` are read first."""
         known = self._ranks.setdefault(id, {})
         if needed <= known.keys():
             return known
         for snapshot, _ in self.listed("snapshots"):
-            with contextlib.suppress(FormatError):  # of no concern to whoever reads another
+            with contextlib.suppress(FormatError):  # does not matter to readers of others
                 self._read(SnapshotId(snapshot))
             if needed <= known.keys():
                 break

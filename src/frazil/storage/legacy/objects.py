@@ -101,8 +101,8 @@ class LegacyObjects(WrappedStorage):
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
         """Return the object or a part of it.
 
-        What is made from a legacy file is given whole to whoever asks for its beginning, since
-        sizes that snapshots tell are those of the legacy file.
+        A request for the beginning of what is made from a legacy file gets all of it, since sizes
+        that snapshots tell are those of the legacy file.
         """
         made = self._made(key)
         if made is None:
@@ -295,7 +295,7 @@ class LegacyAssets(Assets):
         return self._files.snapshot(snapshot_id)
 
     def _write_snapshot(self, snapshot: Snapshot) -> None:
-        self._files.save_snapshot(in_order(snapshot))
+        self._files.save_snapshot(sorted_snapshot(snapshot))
 
     def _read_manifest(self, manifest_id: ManifestId, size_bytes: int) -> Manifest | None:
         tables = self._files.manifest(manifest_id, self._near)
@@ -316,7 +316,7 @@ class LegacyAssets(Assets):
         self._files.save_log(log)
 
 
-def in_order(snapshot: Snapshot) -> Snapshot:
+def sorted_snapshot(snapshot: Snapshot) -> Snapshot:
     """A snapshot with its nodes, manifests and metadata in the order in which files have them.
 
     Raises:

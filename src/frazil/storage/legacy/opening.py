@@ -15,9 +15,9 @@ from frazil.formats.legacy.refs import RefLayout, decode_ref
 from frazil.masking import bare_url
 from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
-from frazil.storage.constructors import storage_from_url
+from frazil.storage.by_url import storage_from_url
 from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
-from frazil.storage.legacy.g1 import G1Files, Held, StateFile
+from frazil.storage.legacy.g1 import G1Files, StateFile, VersionedState
 from frazil.storage.legacy.g2_g3 import G2G3Files, MainBranch, find_main
 from frazil.storage.wrapped import ReadOnlyStorage
 
@@ -33,7 +33,7 @@ class LegacyRepository:
     names: NameBook = field(default_factory=NameBook)
     tip: Snapshot | None = None
     """the snapshot of the main branch, if all of it is known"""
-    state: Held | None = None
+    state: VersionedState | None = None
 
 
 def find_legacy(storage: Storage) -> LegacyRepository | None:
@@ -66,7 +66,7 @@ def _candidates(storage: Storage) -> Iterator[LegacyRepository]:
         yield LegacyRepository(G1, held.state.moved_to, state=held)
 
 
-def _state(storage: Storage) -> Held | None:
+def _state(storage: Storage) -> VersionedState | None:
     """The state file at a place, unless it is somebody's file of the same name."""
     try:
         return StateFile(storage).find()

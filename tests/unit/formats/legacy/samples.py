@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.g1_coords import BASES
 from frazil.formats.legacy.header import wrap
-from frazil.formats.legacy.layouts import layout_of
+from frazil.formats.legacy.layouts import dialect_layout
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
 from frazil.formats.legacy.records import Ancestor, Dialect, LegacyGeneration, SnapshotRecord
-from frazil.formats.legacy.zarr_fields import dump
+from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.model.history import ManifestFile, Metadata, Snapshot
@@ -210,9 +210,9 @@ def coords_of(*rows: tuple[int, ...]) -> np.ndarray:
 
 def encode_attributes(items: Sequence[Metadata], dialect: Dialect) -> bytes:
     """An attribute file as writers of a dialect made it."""
-    layout = layout_of(dialect)
+    layout = dialect_layout(dialect)
     if layout.is_json:
-        return dump(list(items))
+        return dump_json(list(items))
     wrapping = layout.wrapping_of(FileKind.ATTRIBUTES)
     return wrap(pack_message(list(items)), FileKind.ATTRIBUTES, wrapping)
 

@@ -15,7 +15,7 @@ from frazil.errors import (
     RefNotFoundError,
 )
 from frazil.formats.legacy.g1_state import (
-    State,
+    G1State,
     StateRef,
     StateSnapshot,
     add_snapshot,
@@ -59,12 +59,12 @@ DOCUMENT: dict[str, Any] = {
 ROOT, TIP = SnapshotId(bytes(range(16, 28))), SnapshotId(bytes(range(32, 44)))
 
 
-def state(**changes: Any) -> State:  # noqa: ANN401 - fields of a JSON document
+def state(**changes: Any) -> G1State:  # noqa: ANN401 - fields of a JSON document
     """The state of the document, with other fields."""
     return decode_state(dumps(DOCUMENT | changes), key="state.json")
 
 
-def grown(count: int) -> State:
+def grown(count: int) -> G1State:
     """A state with a line of commits, one second apart."""
     root = new_item(SnapshotId(bytes(12)), None, timestamp_ms=1000, properties={})
     found, parent = first_state("x", root), root

@@ -21,7 +21,7 @@ from frazil.formats.legacy.names import (
     plain_name,
     remember,
     sequence_name,
-    widen,
+    widen_id,
 )
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import RefKey, RefPrefix, parse_ref_key
@@ -133,7 +133,7 @@ def test_base64_names() -> None:
 @given(st.binary(min_size=12, max_size=12))
 def test_names_of_our_own_ids_lead_back(raw: bytes) -> None:
     id = SnapshotId(raw)
-    assert widen(raw)[:12] == raw
+    assert widen_id(raw)[:12] == raw
     for generation in (G1, G2):
         assert id_of_name(SnapshotId, plain_name(generation, "manifests", id)) == id
     assert plain_name(G3, "chunks", id) == str(id)

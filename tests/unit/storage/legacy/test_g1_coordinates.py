@@ -9,6 +9,7 @@ import zarr
 from frazil.errors import FormatError
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_older
 from tests.support.seed_files import COORDS, G1, Array, Encode
 from tests.unit.formats.legacy.samples import encode_coord
@@ -86,10 +87,12 @@ def test_a_worker_that_has_read_no_snapshot_sees_the_same() -> None:
     storage, arrays = MemoryStorage(), [line(), plane()]
     G1(coords=ENCODINGS["le32"]).write(storage, arrays)
     repository = Repository.open(storage)
-    snapshot = repository.context.assets.snapshot(repository.context.refs.branch_tip("main"))
-    elsewhere = Repository.open(storage).context.assets
+    snapshot = context_of(repository).assets.snapshot(
+        context_of(repository).refs.branch_tip("main")
+    )
+    elsewhere = context_of(Repository.open(storage)).assets
     for file in snapshot.manifest_files:
-        mine = dict(repository.context.assets.manifest(file.id, 0).tables())
+        mine = dict(context_of(repository).assets.manifest(file.id, 0).tables())
         other = dict(elsewhere.manifest(file.id, 0).tables())
         assert mine.keys() == other.keys()
         for node, table in mine.items():

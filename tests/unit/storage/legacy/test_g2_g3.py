@@ -19,6 +19,7 @@ from frazil.model.chunks import ChunkTable, InlineRef
 from frazil.model.history import JSON
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.generations import Spec
@@ -107,7 +108,7 @@ def test_files_with_another_extension_are_found() -> None:
     repository = made("g2")
     storage = repository.storage
     tip = SnapshotId.parse(repository.lookup_branch("main"))
-    key = repository.context.key_in_place(f"snapshots/{tip}")
+    key = context_of(repository).key_in_place(f"snapshots/{tip}")
     storage.put(key.removesuffix(".json"), storage.get(key) or b"")
     storage.delete_many([key])
     again = Repository.open(storage)
@@ -157,11 +158,11 @@ def test_references_that_strayed_from_other_arrays_are_dropped_with_a_warning(
 @pytest.mark.parametrize("spec", ["g2", "3a", "g3", "3i"])
 def test_attributes_in_a_file_of_their_own_are_read_and_kept(spec: Spec) -> None:
     repository = made(spec)
-    storage, generation = repository.storage, repository.context.generation
+    storage, generation = repository.storage, context_of(repository).generation
     dialect = generation.dialect
     assert dialect is not None
     tip = SnapshotId.parse(repository.lookup_branch("main"))
-    key = repository.context.key_in_place(f"snapshots/{tip}")
+    key = context_of(repository).key_in_place(f"snapshots/{tip}")
     blob = storage.get(key) or b""
     record = decode_snapshot(blob, key=key, generation=dialect.generation, id=tip)
     is_short = dialect.generation is G3
@@ -177,7 +178,7 @@ def test_attributes_in_a_file_of_their_own_are_read_and_kept(spec: Spec) -> None
     session = again.writable_session("main")
     write_keys(session, {"a/c/2": b"more"})
     second = SnapshotId.parse(session.commit("second"))
-    key = repository.context.key_in_place(f"snapshots/{second}")
+    key = context_of(repository).key_in_place(f"snapshots/{second}")
     blob = storage.get(key) or b""
     found = decode_snapshot(blob, key=key, generation=dialect.generation, id=second)
     assert found.attributes == {"/a": AttributeRef(file, 1)}
@@ -215,7 +216,7 @@ def test_what_cannot_be_held_is_refused_at_the_call_and_nothing_is_lost(spec: Sp
             write_keys(
                 session, {"b/zarr.json": json.dumps({**document, "data_type": extension}).encode()}
             )
-    dialect = repository.context.generation.dialect
+    dialect = context_of(repository).generation.dialect
     assert isinstance(dialect, Dialect)
     if not dialect.has_checksums:
         with pytest.raises(InvalidInputError, match="checksum"):

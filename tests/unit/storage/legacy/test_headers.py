@@ -14,6 +14,7 @@ import zstandard
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_older
 from tests.support.generations import Spec
 from tests.support.seed_files import G3, MAGIC, Array, sequence
@@ -142,13 +143,13 @@ def test_a_new_repository_is_written_as_both_texts_say() -> None:
 def test_dialects_and_headers_can_be_chosen(spec: Spec) -> None:
     storage = MemoryStorage()
     repository = Repository.create(storage, spec_version=spec)
-    assert repository.context.generation.full_name == spec
+    assert context_of(repository).generation.full_name == spec
     session = repository.writable_session("main")
     array = zarr.create_array(session.store, name="a", shape=(2,), chunks=(1,), dtype="i4")
     array[:] = [1, 2]
     session.commit("first")
     again = Repository.open(storage)
     if spec != "3c-27-plain":  # only virtual references tell 3c from 3b
-        assert again.context.generation.full_name == spec
+        assert context_of(again).generation.full_name == spec
     found = zarr.open_array(again.readonly_session("main").store, path="a", mode="r")
     assert np.asarray(found[...]).tolist() == [1, 2]

@@ -20,6 +20,7 @@ from frazil.fsck import fsck
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_older
 from tests.support.seed_files import G2, G3, Array, crockford, sequence
 
@@ -160,10 +161,10 @@ def test_commits_write_maps_where_a_repository_has_maps(form: str, attribute_fil
 def test_who_has_not_read_the_repository_goes_on_in_the_same_form() -> None:
     """Tasks get the name of the form, not the files."""
     storage = written("numbers")
-    generation = Repository.open(storage).context.generation
+    generation = context_of(Repository.open(storage)).generation
     assert generation.full_name == "g2-maps"
     again = Repository.create(MemoryStorage(), spec_version=generation.full_name)
-    assert again.context.generation == generation
+    assert context_of(again).generation == generation
 
 
 def spoil(value: Value, how: str) -> Value:

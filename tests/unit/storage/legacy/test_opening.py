@@ -12,7 +12,7 @@ import pytest
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 from frazil.formats.legacy.records import Dialect
 from frazil.model.config import RepositoryConfig
-from frazil.opening import detect
+from frazil.opening import detect_generation
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
@@ -85,7 +85,7 @@ def test_a_repository_goes_on_in_the_dialect_it_uses(dialect: str) -> None:
     storage = MemoryStorage()
     repository = filled(storage, dialect)
     seen = told(repository)
-    found = detect(storage)
+    found = detect_generation(storage)
     assert found is not None
     # Nothing in files without virtual chunks tells these two apart.
     assert found.generation.dialect == (Dialect.G3B if dialect == "3c" else Dialect(dialect))
@@ -94,7 +94,7 @@ def test_a_repository_goes_on_in_the_dialect_it_uses(dialect: str) -> None:
     write(storage)
     session = Repository.open(storage).readonly_session("main")
     assert json.loads(contents(session)["zarr.json"])["attributes"] == {"title": "b"}
-    later = detect(storage)
+    later = detect_generation(storage)
     assert later is not None
     assert later.generation == found.generation
 

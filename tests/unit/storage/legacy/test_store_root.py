@@ -16,6 +16,7 @@ from frazil.fsck import fsck
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.generations import Spec
 from tests.support.nodes import contents
 from tests.support.old_repositories import make_small, told
@@ -115,7 +116,7 @@ CHANGES: dict[str, Callable[[Repository], object]] = {
     "expire": lambda repository: repository.expire_snapshots(datetime.now(UTC)),
     "amend": lambda repository: repository.transaction("main", message="x").__enter__(),
     "clean up": lambda repository: frazil.clean_upgrade(
-        repository.storage, store_root=repository.context.store_root
+        repository.storage, store_root=context_of(repository).store_root
     ),
 }
 
@@ -137,9 +138,9 @@ def test_a_place_elsewhere_is_only_read(change: str, tmp_path: Path) -> None:
         CHANGES[change](repository)
     assert str(there) in str(caught.value)
     with pytest.raises(ReadOnlyError, match="only read"):
-        repository.context.storage.put("chunks/" + "0" * 20, b"x")
+        context_of(repository).storage.put("chunks/" + "0" * 20, b"x")
     with pytest.raises(ReadOnlyError, match="only read"):
-        repository.context.storage.delete_many(["chunks/" + "0" * 20])
+        context_of(repository).storage.delete_many(["chunks/" + "0" * 20])
     assert files_of(there) == before
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.generations import Spec
 from tests.support.nodes import contents, group_document, write_keys
 
@@ -93,6 +94,6 @@ def test_files_of_others_that_are_no_json_are_mended_by_the_next_commit(
     newest = (
         max(keys)
         if spec == "g1"
-        else repository.context.key_in_place(f"snapshots/{repository.lookup_branch('main')}")
+        else context_of(repository).key_in_place(f"snapshots/{repository.lookup_branch('main')}")
     )
     strictly(storage.get(newest) or b"")

@@ -9,7 +9,7 @@ import pytest
 from frazil.errors import InvalidInputError, StorageError
 from frazil.ingestion.parsers import Format, detect_format, parse_format, tell_format
 from frazil.ingestion.records import Identity, as_metadata, known_files, name_mark, state_mark
-from frazil.ingestion.sources import as_url, expand, look, shown
+from frazil.ingestion.sources import as_url, display_url, expand, look
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_patterns_are_expanded_once_each(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "d.nc").touch()
     found = expand([f"{tmp_path}/*.nc", tmp_path / "a.nc", f"file://{tmp_path}/**/d.nc"])
-    assert [shown(url).removeprefix(f"{tmp_path}/") for url in found] == [
+    assert [display_url(url).removeprefix(f"{tmp_path}/") for url in found] == [
         "a.nc",
         "b.nc",
         "sub/d.nc",
@@ -96,7 +96,7 @@ def test_strange_names_keep_their_letters(tmp_path: Path) -> None:
     file = tmp_path / "50% ünter#1.nc"
     file.write_bytes(b"CDF\x01")
     url = as_url(file)
-    assert shown(url) == str(file)
+    assert display_url(url) == str(file)
     assert detect_format(url, look(url)) is Format.NETCDF3
 
 

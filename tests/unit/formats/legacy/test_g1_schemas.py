@@ -76,7 +76,7 @@ READ_ALL = """
 import random, sys
 from frazil.errors import FormatError
 from frazil.formats.legacy.g1_schemas import read_table
-from tests.unit.formats.legacy.test_parquet_footer import made
+from tests.unit.formats.legacy.test_g1_schemas import made
 
 blob, turn, refused = made(), random.Random(5), 0
 start = len(blob) - 8 - int.from_bytes(blob[-8:-4], "little")

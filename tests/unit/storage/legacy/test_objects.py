@@ -9,6 +9,7 @@ from frazil.ids import SnapshotId
 from frazil.repository import Repository
 from frazil.storage.legacy.objects import LegacyAssets
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.generations import OLD, Spec
 from tests.support.nodes import group_document, write_keys
 
@@ -19,7 +20,7 @@ def test_snapshots_are_records(spec: Spec) -> None:
     session = repository.writable_session("main")
     write_keys(session, {"b/zarr.json": group_document(), "zarr.json": group_document()})
     made = SnapshotId.parse(session.commit("one", {"z": (1, 2), "a": {"y": 1, "b": 2}}))
-    assets = repository.context.assets
+    assets = context_of(repository).assets
     assert isinstance(assets, LegacyAssets)
     snapshot = assets.snapshot(made)
     assert isinstance(snapshot.nodes, tuple)

@@ -3,64 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final
 
-from frazil.async_twins import AsyncItems, async_twin
-from frazil.bulk.array import BulkArray
-from frazil.commit.base import Publication, moved
+from frazil.async_twins import async_twin
+from frazil.commit.base import stand_back
 from frazil.commit.by_repo_object import require_moves
-from frazil.drawing.markup import Html, folded
-from frazil.errors import (
-    ConflictError,
-    ErrorKind,
-    ReadOnlyError,
-    RefNotFoundError,
-    SessionStateError,
-    SnapshotNotFoundError,
-)
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, node_path
-from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
-from frazil.model.config import RepositoryConfig
-from frazil.model.display import Field, HasRepr, Literal
-from frazil.model.history import SnapshotEntry, TransactionLog
-from frazil.model.values import ConflictSolver, Diff, SessionMode
-from frazil.naming import OURS, package
+from frazil.errors import ConflictError, ErrorKind, ReadOnlyError, SessionStateError
+from frazil.ids import SnapshotId, node_path
+from frazil.model.values import ConflictSolver, SessionMode
+from frazil.session.view import SnapshotView, absolute
 from frazil.transaction.changeset import ChangeSet
-from frazil.transaction.committing import (
-    NodeIds,
-    Saved,
-    UnresolvedCommits,
-    commit_metadata,
-    save,
-    start_save,
-)
+from frazil.transaction.committing import NodeIds, Saved, commit_metadata, save
 from frazil.transaction.context import Context
-from frazil.transaction.draft import diff_of, summarise
 from frazil.transaction.forks import merge_state
-from frazil.transaction.long_open import confirm_chunks
 from frazil.transaction.moving import check_move, reindex_array, shift_array
-from frazil.transaction.preload import prefetch
+from frazil.transaction.publishing import Publisher
 from frazil.transaction.rebasing import rebase
 from frazil.transaction.reliance import Reliance
-from frazil.transaction.views import node_views, views
-from frazil.transaction.working import WorkingState, rearranges_only
-
-# Stores bring zarr along, which whoever only looks at a snapshot need not wait for.
-if TYPE_CHECKING:
-    from frazil.store import FrazilStore
+from frazil.transaction.working import rearranges_only
 
 NO_NUMBERS: Final[NodeIds] = {}
-_KINDS: Final = {
-    NativeRef: ChunkType.native,
-    VirtualRef: ChunkType.virtual,
-    InlineRef: ChunkType.inline,
-}
-_KEPT: Final = ("pack_writes", "skip_identical", "reliance", "origin_id")
-"""What of its state a copy of a session has besides the changes."""
 
 
-class Session(HasRepr):
+class Session(SnapshotView):
     """A view of one snapshot, with the changes made to it since.
 
     Sessions come from `Repository.readonly_session`, `writable_session` and
@@ -68,7 +35,6 @@ class Session(HasRepr):
     """
 
     shown_name = "session.Session"
-    shown_package = OURS
     is_fork: ClassVar[bool] = False
     origins: NodeIds = NO_NUMBERS
     """of nodes that a fork knows by numbers: their ids in the session the fork came from"""
@@ -82,201 +48,12 @@ class Session(HasRepr):
         mode: SessionMode = SessionMode.readonly,
         changes: ChangeSet | None = None,
     ) -> None:
-        self.state = WorkingState(context, base, changes)
-        self._branch = branch
-        self._mode = mode
-        self._unresolved = UnresolvedCommits()
-        self.state.editable = mode == SessionMode.writable
-        self.state.rearranges = mode == SessionMode.rearrange
-
-    # --- what it is ---
-
-    @property
-    def read_only(self) -> bool:
-        """Whether the session takes no changes at all."""
-        return self._mode == SessionMode.readonly
-
-    @property
-    def mode(self) -> SessionMode:
-        """What the session may do."""
-        return self._mode
-
-    @property
-    def snapshot_id(self) -> str:
-        """The snapshot this session is based on."""
-        return str(self.state.base_id)
-
-    @property
-    def branch(self) -> str | None:
-        """The branch a commit would move; None when it cannot commit."""
-        return self._branch
-
-    @property
-    def has_uncommitted_changes(self) -> bool:
-        """Whether there is something to commit."""
-        return not self.state.changes.is_empty
-
-    @property
-    def store(self) -> FrazilStore:
-        """The Zarr store of this session."""
-        from frazil.store import FrazilStore
-
-        return FrazilStore(self)
-
-    def array(self, path: str) -> BulkArray:
-        """An array of this session that reads regions into numpy, many chunks at once.
-
-        Raises:
-            NodeNotFoundError: there is no node at the path.
-            InvalidInputError: it is a group.
-        """
-        return BulkArray(self, path)
-
-    @property
-    def config(self) -> RepositoryConfig:
-        """The configuration of the repository."""
-        return self.state.context.config
-
-    @property
-    def pack_writes(self) -> bool | None:
-        """Whether small chunks that are written at once share objects, also through zarr.
-
-        None, unless it is set, for what `frazil.config` says. Forks do as their session does.
-        """
-        return self.state.pack_writes
-
-    @pack_writes.setter
-    def pack_writes(self, value: bool | None) -> None:
-        self.state.pack_writes = value
-
-    @property
-    def skip_identical(self) -> bool | None:
-        """Whether chunks that are written with the bytes they have keep their references.
-
-        What is there is read first. None, unless it is set, for what `frazil.config` says.
-        """
-        return self.state.skip_identical
-
-    @skip_identical.setter
-    def skip_identical(self, value: bool | None) -> None:
-        self.state.skip_identical = value
-
-    def shown_fields(self) -> Iterable[Field]:
-        """What `repr` shows."""
-        yield Field("read_only", self.read_only)
-        yield Field("snapshot_id", Literal(self.snapshot_id))
-        if not self.read_only:
-            yield Field("branch", Literal(str(self._branch)))
-            yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
-
-    def shown_below(self) -> Iterable[Html]:
-        """In a notebook: the nodes at the top, and what is not yet committed."""
-        if package() == OURS:
-            yield from views(self._views())
-
-    def _views(self) -> Iterable[Html]:
-        yield from node_views(self.state)
-        if self.has_uncommitted_changes:
-            yield folded("not yet committed", Html(self.status()._repr_html_()), is_open=True)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Session):
-            return False
-        return self is other or (
-            self.read_only
-            and other.read_only
-            and self.snapshot_id == other.snapshot_id
-            and self.state.context.storage.url == other.state.context.storage.url
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.state.context.storage.url)  # equal sessions share it, whatever they do
-
-    def require_picklable(self) -> None:
-        """Refuse to pickle a session whose copy could never be committed."""
-        if not self.read_only:
-            raise ValueError(
-                "a writable session cannot be pickled, because nobody could commit the changes "
-                "of the copy; send the workers forks made with Session.fork() and merge them "
-                "with Session.merge(), or use to_icechunk of frazil.xarray to write dask arrays"
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        self.require_picklable()
-        return self._pickled()
-
-    def _pickled(self) -> dict[str, Any]:
-        return {
-            "context": self.state.context,
-            "base": self.state.base_id,
-            "branch": self._branch,
-            "mode": int(self._mode),
-            "changes": self.state.changes,
-            "settings": {name: getattr(self.state, name) for name in _KEPT},
-        }
+        super().__init__(context, base, branch=branch, mode=mode, changes=changes)
+        self._publisher = Publisher(self.state)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        context: Context = state["context"]
-        Session.__init__(
-            self,
-            context,
-            SnapshotId(state["base"]),
-            branch=state["branch"],
-            mode=SessionMode(state["mode"]),
-            changes=state["changes"],
-        )
-        for name, value in state["settings"].items():
-            setattr(self.state, name, value)
-
-    # --- looking ---
-
-    def status(self) -> Diff:
-        """What has changed in this session."""
-        with self.state.lock:
-            log = summarise(self.state.changes, self.state.base_id)
-        return diff_of([log], self.state.base.nodes, self.state.tree)
-
-    def get_node_id(self, path: str) -> str:
-        """The id a node keeps for its whole life.
-
-        Raises:
-            NodeNotFoundError: there is no node.
-        """
-        return str(self.state.node(node_path(path)).id)
-
-    def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
-        """Where the bytes of a chunk are."""
-        node = self.state.array(node_path(_absolute(array_path)))
-        ref = self.state.chunk_ref(node, tuple(chunk_coordinates))
-        return ChunkType.uninitialized if ref is None else _KINDS[type(ref)]
-
-    def chunk_coordinates(
-        self, array_path: str, batch_size: int = 1000
-    ) -> AsyncIterator[tuple[int, ...]]:
-        """The coordinates of all chunks that exist."""
-
-        def found() -> Iterable[tuple[int, ...]]:
-            changes = self.state.changes
-            node = self.state.array(node_path(_absolute(array_path)))
-            coords = self.state.table(node, changes).coords
-            axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
-            return zip(*axes, strict=True) if axes else [()] * len(coords)
-
-        return AsyncItems(found)
-
-    def prefetch(self, array_paths: Iterable[str] | None = None) -> int:
-        """Fetch the manifests of arrays, or of all, into the caches; return their number.
-
-        Lookups then wait for no storage, as long as `CachingConfig` lets them stay.
-        """
-        paths = None
-        if array_paths is not None:
-            paths = [node_path(_absolute(path)) for path in array_paths]
-        return prefetch(self.state, paths)
-
-    def all_virtual_chunk_locations(self) -> list[str]:
-        """The full locations of all virtual chunks."""
-        return self.state.virtual_locations()
+        super().__setstate__(state)
+        self._publisher = Publisher(self.state)
 
     # --- changing ---
 
@@ -299,7 +76,7 @@ class Session(HasRepr):
 
     def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
         """Move all chunks of an array by an offset in chunks; no data is copied."""
-        node = self.state.array(node_path(_absolute(array_path)))
+        node = self.state.array(node_path(absolute(array_path)))
         shift_array(self.state, node, [int(step) for step in chunk_offset])
 
     def reindex_array(
@@ -309,7 +86,7 @@ class Session(HasRepr):
         backward: Callable[[list[int]], Iterable[int] | None] | None = None,
     ) -> None:
         """Move all chunks of an array to where `forward` says; no data is copied."""
-        node = self.state.array(node_path(_absolute(array_path)))
+        node = self.state.array(node_path(absolute(array_path)))
         reindex_array(self.state, node, forward, backward)
 
     def rely_on(self, *paths: str, values: bool = True) -> None:
@@ -322,7 +99,7 @@ class Session(HasRepr):
             paths: of arrays or groups, or where there is nothing yet.
             values: whether the chunks of arrays matter, and not only their metadata.
         """
-        chosen = frozenset(node_path(_absolute(path)) for path in paths)
+        chosen = frozenset(node_path(absolute(path)) for path in paths)
         relied = Reliance(values=chosen) if values else Reliance(nodes=chosen)
         self.state.reliance |= relied
 
@@ -335,7 +112,7 @@ class Session(HasRepr):
             members: whether no array may get or lose one of the dimensions either, as for a
                 change of its length.
         """
-        pairs = frozenset((node_path(_absolute(group)), dim) for dim in dims)
+        pairs = frozenset((node_path(absolute(group)), dim) for dim in dims)
         self.state.reliance |= Reliance(members=pairs) if members else Reliance(lengths=pairs)
 
     # --- finishing ---
@@ -356,21 +133,25 @@ class Session(HasRepr):
             RebaseFailedError: it has moved, and the changes conflict.
             SessionStateError: there is nothing to commit, or this session cannot commit.
         """
-        if earlier := self._landed():
+        if earlier := self._publisher.landed():
             return self._finish(earlier)
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._put(message, metadata, {})
-        with contextlib.ExitStack() as turn:
+        storage = self.state.context.storage
+        with contextlib.ExitStack() as lock:
             for attempt in range(rebase_tries):
+                began = time.monotonic()
                 try:
                     return self._put(message, metadata, {"rebase_attempts": attempt})
                 except ConflictError as conflict:
                     if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                         raise
                     if attempt == 0:
-                        turn.enter_context(self.state.context.storage.turn())
-                    if self._landed() is None:
+                        lock.enter_context(storage.advisory_lock())
+                    if not storage.answers_inline:
+                        stand_back(attempt + 1, time.monotonic() - began)
+                    if self._publisher.landed() is None:
                         self.rebase(rebase_with)
             return self._put(message, metadata, {"rebase_attempts": rebase_tries})
 
@@ -383,66 +164,15 @@ class Session(HasRepr):
         amends: bool = False,
         rewrite_manifests: bool = False,
     ) -> str:
-        """Save the changes and make them the tip of the branch, or take the place of the tip."""
-        branch, state, base = self._on_branch(), self.state, self.state.base_id
-        if amends:
-            state.context.generation.require_repo_object("amend")
-        tip = state.context.refs.writable_tip(branch)
-        if tip != base:
-            if landed := self._landed():
-                return self._finish(landed)
-            raise moved(base, tip, branch)
-        replaced, earlier = self._replaced() if amends else (None, None)
-        parent = base if replaced is None else replaced.parent_id
-        pruned = () if replaced is None else replaced.pruned_ancestor_tx_logs
-        with state.closing():
-            saved, wait = start_save(
-                state,
-                message,
-                commit_metadata(state, metadata, own, replaces=amends),
-                parent=parent,
-                earlier=earlier,
-                rewrite_manifests=rewrite_manifests,
-            )
-            entry = saved.snapshot.entry(parent, pruned)
-            requires = frozenset(state.changes.sources)
-            return self._publish(Publication(branch, base, entry, amends, requires), saved, wait)
-
-    def _replaced(self) -> tuple[SnapshotEntry, TransactionLog | None]:
-        """The commit that an amended one takes the place of, and its log."""
-        entry = self.state.context.refs.entry(self.state.base_id)
-        if entry.parent_id is None or entry.id == INITIAL_SNAPSHOT_ID:
-            raise SessionStateError(
-                "the first snapshot of a repository cannot be amended",
-                kind=ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT,
-            )
-        log = self.state.context.assets.log(entry.id)
-        if log is not None and log.moved_nodes and self._mode == SessionMode.writable:
-            raise SessionStateError(
-                "the commit to amend moved nodes; only a rearrange session can amend it",
-                kind=ErrorKind.REARRANGE_SESSION_ONLY,
-            )
-        return entry, log
-
-    def _publish(self, publication: Publication, saved: Saved, wait: Callable[[], None]) -> str:
-        changes = self.state.changes
-        self._unresolved.begin(publication, saved)
-        try:
-            self.state.context.refs.publish(publication, wait)
-            confirm_chunks(self.state.context, publication, changes)
-            return self._finish(saved)
-        except (ConflictError, SnapshotNotFoundError, RefNotFoundError):
-            self._unresolved.drop()  # the repository has said no
-            raise
-        except BaseException:
-            # An interrupt tells as little as a lost reply does: the commit may have landed.
-            self._unresolved.keep(changes)
-            raise
-
-    def _landed(self) -> Saved | None:
-        """A commit of these changes that seemed to fail and is in the history all the same."""
-        changes = None if self.state.is_closed else self.state.changes
-        return self._unresolved.landed(self.state.context.refs, changes)
+        return self._publisher.commit(
+            self._on_branch(),
+            message,
+            metadata,
+            own,
+            self._finish,
+            amends=amends,
+            rewrite_manifests=rewrite_manifests,
+        )
 
     def amend(
         self,
@@ -456,7 +186,7 @@ class Session(HasRepr):
         Raises:
             ConflictError: the branch has moved.
         """
-        if earlier := self._landed():
+        if earlier := self._publisher.landed():
             return self._finish(earlier)
         self._require_commit(allow_empty=allow_empty)
         return self._put(message, metadata, {}, amends=True)
@@ -488,7 +218,7 @@ class Session(HasRepr):
             ConflictError: these changes are committed already, although that seemed to fail.
         """
         branch = self._on_branch()
-        if earlier := self._landed():
+        if earlier := self._publisher.landed():
             raise ConflictError(
                 message="nothing to rebase: the commit of this session, which seemed to fail, is "
                 f"in the history as snapshot {earlier.snapshot.id}; committing again returns it",
@@ -496,7 +226,7 @@ class Session(HasRepr):
                 actual_parent=str(earlier.snapshot.id),
             )
         if rebase(self.state, branch, solver):
-            self._unresolved.clear()
+            self._publisher.unresolved.clear()
 
     # --- working together ---
 
@@ -569,7 +299,8 @@ class Session(HasRepr):
         self.state.close(saved.snapshot.id)
         self._mode = SessionMode.readonly
         self._branch = None
-        self._unresolved.clear()  # last: an interrupt above leaves what tells that this was done
+        # Last: after an interrupt above, this still tells that the commit has landed.
+        self._publisher.unresolved.clear()
         return str(saved.snapshot.id)
 
     def _on_branch(self) -> str:
@@ -590,12 +321,9 @@ class Session(HasRepr):
         if self._mode == SessionMode.rearrange:
             require_moves(self.state.context.refs)
 
-    all_virtual_chunk_locations_async = async_twin(all_virtual_chunk_locations)
     amend_async = async_twin(amend)
-    chunk_type_async = async_twin(chunk_type)
     commit_async = async_twin(commit)
     flush_async = async_twin(flush)
-    get_node_id_async = async_twin(get_node_id)
     merge_async = async_twin(merge)
     move_async = async_twin(move)
     rebase_async = async_twin(rebase)
@@ -655,7 +383,3 @@ class ForkSession(Session):
             "cannot flush a forked session: merge it into the session it came from",
             kind=ErrorKind.COMMIT_NOT_ALLOWED,
         )
-
-
-def _absolute(path: str) -> str:
-    return path if path.startswith("/") else f"/{path}"

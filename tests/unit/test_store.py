@@ -14,6 +14,7 @@ from frazil.model.config import ManifestConfig, ManifestPreloadConfig, Repositor
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.store import FrazilStore
+from frazil.transaction.opened import context_of
 from tests.support.stepping import Step, SteppingStorage
 
 
@@ -29,7 +30,7 @@ def cold_store(step: Step) -> FrazilStore:
     remote.answers_inline = False
     repo = Repository.open(remote)
     store = repo.readonly_session("main").store
-    repo.context.assets.forget()
+    context_of(repo).assets.forget()
     store.session.state.move_base(store.session.state.base_id)
     return store
 

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from frazil.storage.base import ahead, begin, fan_out, shared
+from frazil.storage.base import ahead, fan_out, shared, start_in_pool
 
 
 def slow_square(number: int) -> int:
@@ -52,7 +52,7 @@ def test_a_failure_is_raised_once_what_has_begun_is_over() -> None:
 
 def test_work_in_the_pool_may_start_work() -> None:
     def outer(number: int) -> int:
-        return sum(ahead(slow_square, range(number), 3)) + begin(lambda: number).result()
+        return sum(ahead(slow_square, range(number), 3)) + start_in_pool(lambda: number).result()
 
     assert fan_out(outer, range(40)) == [sum(k * k for k in range(n)) + n for n in range(40)]
 

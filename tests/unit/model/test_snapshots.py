@@ -12,7 +12,7 @@ from frazil.model.history import (
     RepoInfo,
     SnapshotEntry,
     SnapshotTable,
-    Status,
+    StoredStatus,
     UpdateEntry,
     UpdateLog,
     UpdateType,
@@ -123,7 +123,7 @@ def info_with(*entries: UpdateEntry) -> RepoInfo:
         branches={"main": C},
         deleted_tags=frozenset(),
         snapshots=snapshot_table([entry(C, None)]),
-        status=Status(RepoAvailability.online, 1),
+        status=StoredStatus(RepoAvailability.online, 1),
         metadata={},
         latest_updates=UpdateLog.of(entries),
     )
