@@ -28,6 +28,7 @@ from typing import Final, TypeAlias
 
 from frazil import FrazilError, InternalError, Repository, SnapshotNotFoundError
 from tests.races.actors import OPERATIONS, Actor
+from tests.races.telling import told_wrongly
 from tests.races.worlds import Commit, Place, State, known_ids, state_of, unsound, world
 from tests.support.nodes import contents
 
@@ -89,6 +90,7 @@ def judge(scene: Scene, place: Place, actors: Sequence[Actor], noted: Order) -> 
             bad.append(f"not explained: {difference(in_order(scene, noted), seen)}")
     try:
         bad += unsound(place)
+        bad += told_wrongly(place, actors)
     except Exception as error:
         bad.append(f"cannot be checked: {type(error).__name__}: {error}")
     return bad
