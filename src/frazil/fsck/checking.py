@@ -62,7 +62,9 @@ Uses: TypeAlias = dict[ManifestId, set[ManifestUse]]
 NAMED: Final = (SNAPSHOTS, LOGS, MANIFESTS)
 """Folders looked through for foreign names; that of chunks may be too long for that."""
 STRAY_NAMES: Final = 20
+"""Unknown files that are named; the rest is counted."""
 SOURCES_AT_ONCE: Final = 512
+"""Sources of virtual chunks that are asked in one batch, between two reports of progress."""
 
 
 def fsck(

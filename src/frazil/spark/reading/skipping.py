@@ -27,6 +27,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 MOST_CHUNKS: Final = 1 << 20
 """Chunks of one variable that are looked up while a read is planned."""
 MOST_BLOCKS: Final = 1 << 22
+"""Statistics are looked up for at most so many blocks; larger grids are read whole."""
 
 
 def without_hopeless(scan: Scan, grid: BlockGrid) -> BlockGrid:

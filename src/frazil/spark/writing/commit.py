@@ -37,6 +37,7 @@ from frazil.spark.writing.planner import documents_of
 from frazil.transaction.working import WorkingState
 
 REBASE_TRIES: Final = 100
+"""Rebases of one write before it gives up."""
 _SOLVERS: Final[Mapping[str, ConflictSolver | None]] = {
     "detect": ConflictDetector(),
     "none": None,
