@@ -17,7 +17,7 @@ from frazil import config
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Composer
 from frazil.bulk.compose import WriteTarget as WriteTarget
-from frazil.bulk.engine import BatchLimits, ChunkProgress, pace_for, spans
+from frazil.bulk.engine import BatchLimits, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
@@ -40,6 +40,7 @@ from frazil.bulk.read import (
 )
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Progress, Tell
 from frazil.storage.pool import ahead, shared
 from frazil.transaction.keyspace import is_equal
 from frazil.transaction.working import WorkingState
@@ -57,7 +58,7 @@ def write_region(
     by: str = "brackets",
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
     write_empty_chunks: bool | None = None,
     skip_identical: bool | None = None,
 ) -> None:
@@ -122,7 +123,7 @@ def write_chunks(
     *,
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
     skip_identical: bool | None = None,
 ) -> None:
     """Write a value, or parts of it, into chunks of an array.
@@ -139,7 +140,7 @@ def write_chunks(
     if count < 2:
         size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:
-            progress(count, count, size)
+            progress(Progress(node.path, count, count, count, size))
         return
     state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
@@ -162,7 +163,7 @@ def write_chunks(
                 writer.add(small)
                 done, total = done + rows, total + size
                 if progress is not None:
-                    progress(done, count, total)
+                    progress(Progress(node.path, done, count, done, total))
         table = writer.table(coords)
     absent = np.zeros((0, 0), np.uint32)
     if same is not None:

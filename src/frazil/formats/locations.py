@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Final, TypeAlias, overload
+from typing import Final, TypeAlias
 
 import numpy as np
 import zstandard
@@ -49,15 +49,7 @@ class PackedStrings(StringPool):
     def __len__(self) -> int:
         return len(self._packed_ends)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
+    def _text(self, index: int) -> str:
         start = int(self._packed_ends[index - 1]) if index else 0
         frame = self._packed[start : int(self._packed_ends[index])]
         with self._lock:

@@ -205,9 +205,8 @@ def local_frame(
     spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType
 ) -> DataFrame:
     """A few rows as a DataFrame that Spark keeps in its plan, so that no task is needed."""
-    held, kinds = [*rows], arrow_schema(schema)
-    batches = [row_batch(held, kinds)] if held else []
-    return spark.createDataFrame(pa.Table.from_batches(batches, kinds), schema)
+    held = pa.Table.from_batches([row_batch(rows, arrow_schema(schema))])
+    return spark.createDataFrame(held, schema)
 
 
 def collect(frame: DataFrame) -> pa.Table:

@@ -19,7 +19,8 @@ from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageEr
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
-from frazil.run import LocalRunner, Progress, Runner, by_size, run_told
+from frazil.progress import Tell
+from frazil.run import LocalRunner, Runner, by_size, run_told
 from frazil.statistics.files import (
     MANY_FILES,
     StatisticsIndex,
@@ -106,7 +107,7 @@ def analyze(
     *,
     dry_run: bool = False,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Analysis:
     """Make the statistics of all chunks of a version, or of an array or group, that have none.
 

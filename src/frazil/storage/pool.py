@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
 from typing import Final, TypeVar
@@ -42,6 +43,19 @@ def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     if len(items) < 2 or getattr(_in_pool, "yes", False):
         return [work(item) for item in items]
     return list(thread_pool().map(work, items))
+
+
+@contextmanager
+def inline() -> Iterator[None]:
+    """Let this thread do in line what it would hand to the pool.
+
+    For who holds a lock: threads of the pool may wait for that.
+    """
+    before, _in_pool.yes = getattr(_in_pool, "yes", False), True
+    try:
+        yield
+    finally:
+        _in_pool.yes = before
 
 
 def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
