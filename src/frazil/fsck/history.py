@@ -19,6 +19,7 @@ from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.pool import fan_out
 
 FILES_AT_ONCE: Final = 64
+"""Files of history that are fetched in one batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.fsck.files import RepositoryFiles
-from frazil.fsck.findings import Finding
+from frazil.fsck.findings import SHOWN_CHUNKS, Finding
 from frazil.fsck.history import CheckedCommit, SnapshotNode, check_commit
 from frazil.fsck.manifest_rules import DecodeResult, check_manifest_file, decode_chunks
 from frazil.fsck.objects import (
-    SHOWN_CHUNKS,
     Needs,
     ObjectUser,
     SourceVersion,

@@ -33,6 +33,7 @@ from frazil.transaction.working import WorkingState
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 MIN_DEAD_SHARE: Final = 0.3
+"""Objects with a smaller unused share stay: more than two bytes would be copied to free one."""
 ITEM_PACKS: Final = 4
 """Packs that one item of work fills, where a runner does it."""
 

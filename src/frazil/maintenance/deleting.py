@@ -28,6 +28,7 @@ BATCH: Final = 1000
 DISK_BATCH: Final = 1 << 16
 """On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
+"""Errors of one collection that are reported in full."""
 OnDeleted: TypeAlias = Callable[[list[str]], None]
 """Is given the keys of what was deleted."""
 

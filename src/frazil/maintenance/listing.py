@@ -69,6 +69,7 @@ SECOND: Final = 1_000_000
 GONE: Final = (0, 1 << 60)
 """Size and time of what is not there any more: never old enough to delete."""
 HEADS_AT_ONCE: Final = 4096
+"""Objects that are asked for their sizes in one batch."""
 END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 BATCH: Final = 1 << 16
 """Names that are turned into columns at once."""

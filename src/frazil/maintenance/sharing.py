@@ -35,6 +35,7 @@ BY: Final = ("array", "snapshot", "branch")
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SNAPSHOTS_AT_ONCE: Final = 32
+"""Snapshots that are fetched in one batch."""
 PartKey: TypeAlias = tuple[ManifestId, NodeId]
 """The references of one array in one manifest."""
 

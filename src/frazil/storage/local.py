@@ -97,6 +97,7 @@ T = TypeVar("T")
 Durability: TypeAlias = Literal["commit", "none"]
 
 LOCK_TIMEOUT_S: Final = 30.0
+"""Seconds; no write under the lock takes that long on a disk that works."""
 TURN_TIMEOUT_S: Final = 5.0
 """how long writers who lost a race wait for another of them"""
 SYNC_ALL_FROM: Final = 128

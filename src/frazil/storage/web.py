@@ -147,7 +147,9 @@ SCHEMES: Final = frozenset(
 )
 """Where following ends."""
 MAX_REDIRECTS: Final = 10
+"""Steps that a redirecting address may take to the repository; browsers allow about twenty."""
 TIMEOUT_S: Final = 30
+"""Seconds for each step."""
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
