@@ -23,6 +23,8 @@ from frazil.transaction.keyspace import KeySpace
 from frazil.web import data, pages, reports
 from frazil.web.library import Library
 from frazil.web.settings import RequestLimits, ServerSettings
+from tests.support.fixtures import web_server as web_server
+from tests.support.web import WebServer
 from tests.unit.model.test_lanes import commit
 from tests.web.conftest import TOKEN, Places, served
 from tests.web.test_pages import get, ready, values
@@ -346,3 +348,30 @@ def test_odd_arrays_have_pages_and_their_values_an_answer(awkward: str, name: st
         assert said in found.json()["error"]
     else:
         assert found.status_code == 200, found.text
+
+
+def test_a_store_that_stops_answering_holds_up_only_itself(
+    places: Places, web_server: WebServer
+) -> None:
+    root = Path(places.ocean)
+    for file in root.rglob("*"):
+        if file.is_file():
+            web_server.files[f"/far/{file.relative_to(root)}"] = file.read_bytes()
+    far = f"{web_server.url}/far"
+    limits = RequestLimits(seconds=1.5, threads=2, waiting=8)
+    with served(Library([far, places.odd]), ServerSettings(port=0, zarr=True, limits=limits)) as at:
+        wanted = get(f"{at}/zarr/far@v1/sst/c/0/0/0").content
+        assert wanted
+        web_server.gate = threading.Event()
+        try:
+            for address in ("r/far/api/values?path=/sst&v=v1", "zarr/far@v1/sst/c/0/0/1", "r/far/"):
+                assert get(f"{at}/{address}").status_code == 503
+            for address in ("r/odd-place/", "r/odd-place/api/graph", "r/odd-place/panel/fsck"):
+                assert ready(f"{at}/{address}").status_code == 200
+        finally:
+            web_server.gate.set()
+        for _ in range(100):  # what was begun ends first
+            found = get(f"{at}/zarr/far@v1/sst/c/0/0/0")
+            if found.status_code == 200:
+                break
+        assert found.content == wanted

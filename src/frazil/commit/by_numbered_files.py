@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from frazil.commit.base import (
@@ -88,10 +87,12 @@ class NumberedRefs(BranchFileRefs):
         self._known: dict[str, int] = {}
         """numbers that branches are known to have reached"""
 
-    @cached_property
+    @property
     def layout(self) -> RefLayout:
         """How this repository names the files of its refs."""
-        return self._layout or layout_at(self._storage, self._dialect.generation)
+        if self._layout is None:
+            self._layout = layout_at(self._storage, self._dialect.generation)
+        return self._layout
 
     # --- reading ---
 

@@ -9,7 +9,6 @@ import copy
 import http.client
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from operator import methodcaller
 from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
@@ -188,25 +187,26 @@ class RedirectStorage(BulkReads, BulkWrites):
         self._base_url = base_url
         self._resolve = resolve
         self._tuning: tuple[Callable[[Storage], Storage], ...] = ()
+        self._target: Storage | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "inner")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_target")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state, _target=None, _lock=threading.Lock())
 
-    @cached_property
+    # Not `cached_property`: up to Python 3.11 that has one lock for all storages of the process.
+    @property
     def inner(self) -> Storage:  # type: ignore[override]  # found when it is first needed
         """The storage that the redirect leads to."""
         with self._lock:
-            found: Storage | None = self.__dict__.get("inner")  # another thread was faster
-            if found is None:
+            if self._target is None:
                 found = self._resolve(follow(self._base_url))
                 for tune in self._tuning:
                     found = tune(found)
-                self.__dict__["inner"] = found
-            return found
+                self._target = found
+            return self._target
 
     def shown_fields(self) -> Iterable[Field]:
         return Field("type", Verbatim("redirect")), Field("url", Verbatim(self.url))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
 from frazil.cli.answers import Exit, exit_code
@@ -31,6 +30,7 @@ class Ask:
     workers: Workers
     is_foreign: bool = False
     """whether a link of another site led here"""
+    _found: dict[str, str] = field(default_factory=dict, repr=False)
 
     def text(self, name: str, default: str = "") -> str:
         """A parameter as text."""
@@ -61,15 +61,22 @@ class Ask:
             if name.startswith(prefix) and _NUMBER.fullmatch(number := name.removeprefix(prefix))
         }
 
-    @cached_property
+    @property
     def version(self) -> str:
         """The version that is asked for, as it was written."""
-        return self.text("v") or self.shown.default_version()
+        return self._once("version", lambda: self.text("v") or self.shown.default_version())
 
-    @cached_property
+    @property
     def snapshot_id(self) -> str:
         """The snapshot that the version means."""
-        return self.resolve(self.version)
+        return self._once("snapshot_id", lambda: self.resolve(self.version))
+
+    def _once(self, name: str, find: Callable[[], str]) -> str:
+        # Not `cached_property`: up to Python 3.11 that has one lock for all requests, and these
+        # wait for storages, one of which may hang.
+        if name not in self._found:
+            self._found[name] = find()
+        return self._found[name]
 
     def resolve(self, version: str) -> str:
         """The snapshot that a version means."""
