@@ -359,6 +359,16 @@ def test_chunks_that_are_copied_may_end_in_a_checksum(tmp_path: Path) -> None:
     assert copied == ["/mask", "/rain", "/t2m"]  # coordinates are written as ever
 
 
+def test_statistics_of_what_is_copied_are_kept_when_asked_for(tmp_path: Path) -> None:
+    archive(tmp_path / "files")
+    for name, how in {"asked": {"statistics": True}, "not": {}}.items():
+        take(tmp_path / name, f"{tmp_path}/files/*.nc", wanted={"mode": "native"}, **how)
+    asked, plain = (opened(tmp_path / name).audit for name in ("asked", "not"))
+    assert asked.analyze().chunks == 0
+    assert plain.analyze().chunks > 0
+    xr.testing.assert_equal(seen(tmp_path / "asked"), decoded(0, 1, 2))
+
+
 # --- what is left behind ---
 
 

@@ -137,7 +137,7 @@ def write_chunks(
     count = plan.count
     coords = plan.coords(range(count)).astype(np.uint32)
     skips = state.skips_identical(skip_identical)
-    if count < 2:
+    if not count or (count == 1 and state.watcher is None):
         size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:
             progress(Progress(node.path, count, count, count, size))
@@ -146,8 +146,9 @@ def write_chunks(
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
     pace = _pace(target, plan, max_in_flight)
     same = _Unchanged(state, node, coords) if skips else None
+    watch = None if state.watcher is None else state.watcher.begin(node, coords)
     with PackWriter(state, count, packing=wanted) as writer:
-        composer = Composer(target, plan, coords, value)
+        composer = Composer(target, plan, coords, value, watch)
 
         def store(rows: range) -> tuple[int, int, list[Encoded]]:
             encoded = composer.encoded(rows)
@@ -165,6 +166,8 @@ def write_chunks(
                 if progress is not None:
                     progress(Progress(node.path, done, count, done, total))
         table = writer.table(coords)
+    if watch is not None:
+        watch.stored(table)
     absent = np.zeros((0, 0), np.uint32)
     if same is not None:
         absent = same.gone(writer.absent(np.arange(count, dtype=np.uint32)))

@@ -47,6 +47,7 @@ OPTIONS: Final = {
     "chunks": _option(TEXT, None, "Chunks of what is copied; implies native.", metavar="DIM=N,…"),
     "compressor": _option(TEXT, None, "Of what is copied: zstd:5, blosc:lz4, gzip, none."),
     "checksum": _flag("--checksum", "Let chunks that are copied end in a CRC-32C."),
+    "statistics": _flag("--statistics", "Keep statistics of chunks that are copied."),
     "concat_dim": _option(
         TEXTS, None, "Join files along it; may be repeated.", metavar="DIM", show_default=False
     ),

@@ -115,6 +115,14 @@ class RefStore(ABC):
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """A snapshot and its ancestors, newest first."""
 
+    def is_there(self, snapshot_id: SnapshotId) -> bool:
+        """Whether a snapshot is there, by a look at storage and not at what was read before."""
+        try:
+            self.entry(snapshot_id)
+        except SnapshotNotFoundError:
+            return False
+        return True
+
     def require_known(self, snapshot_id: SnapshotId) -> None:
         """Refuse a snapshot that history has never heard of."""
         self.entry(snapshot_id)

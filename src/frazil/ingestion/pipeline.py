@@ -16,6 +16,7 @@ from typing import Any, Final, Unpack
 
 from frazil import config
 from frazil.errors import ConflictError, ErrorKind, invalid_option
+from frazil.ids import SnapshotId
 from frazil.ingestion import writing
 from frazil.ingestion.copying import CopyResult, copies, copy, digest_safely
 from frazil.ingestion.isolation import ParserLimits
@@ -52,6 +53,8 @@ from frazil.progress import Progress, Tell, silent
 from frazil.run import LocalRunner, Runner
 from frazil.session import ForkSession, Session
 from frazil.spelling import require_known
+from frazil.statistics.publishing import publish
+from frazil.statistics.recording import Recorder
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.transaction.forks import merge_changes
@@ -229,6 +232,8 @@ class _Ingest:
         self, session: Session, plan: IngestPlan, report: IngestReport, prefixes: Sequence[str]
     ) -> IngestReport:
         is_new = not plan.has_base
+        self.recorder = Recorder()
+        session.state.watcher = self.recorder if self.request.statistics else None
         writing.make_groups(session, self.group, plan.attributes if is_new else None)
         for array in plan.arrays:
             writing.make_array(session, self._path(array), array, plan)
@@ -251,6 +256,7 @@ class _Ingest:
             **self.runner.facts(),
         }
         snapshot = self._commit(session, plan, facts)
+        publish(session.state.context, self.recorder.held, SnapshotId.parse(snapshot))
         return self._finish(
             report,
             IngestStatus.COMMITTED,
@@ -332,11 +338,13 @@ class _Ingest:
         fork = ForkSession.with_nodes_of(session)
         state = Progress("copying", total=len(items))
         self.tell(state)
-        work = partial(copy, fork, self.request.source_options, self.limits)
+        options, statistics = self.request.source_options, self.request.statistics
+        work = partial(copy, fork, options, self.limits, statistics=statistics)
         size = sum(prod(item.shape) * item.dtype.itemsize for item in items)
         for _, done in self.runner.run(work, items, size_bytes=size):
             assert isinstance(done, CopyResult)
             merge_changes(session.state.changes, done.changes)
+            self.recorder.add(done.known)
             state = state.plus(1, done.chunks, done.nbytes)
             self.tell(state)
         session.state.move_base(session.state.base_id)

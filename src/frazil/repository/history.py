@@ -228,7 +228,14 @@ class HistoryMethods(RefMethods):
         A G1 repository lists those too that no branch or tag leads to, and may have neither.
         """
         refs = self._context.refs
-        found = {entry.id: entry for head in refs.heads() for entry in refs.ancestry(head)}
+        found: dict[SnapshotId, SnapshotEntry] = {}
+        for head in refs.heads():
+            if head in found:
+                continue
+            for entry in refs.ancestry(head):
+                if entry.id in found:  # and so are its ancestors
+                    break
+                found[entry.id] = entry
         ordered = sorted(found.values(), key=lambda entry: -entry.flushed_at)
         return [snapshot_info(entry) for entry in ordered]
 

@@ -27,9 +27,9 @@ from frazil.statistics.files import (
     list_files,
     put_together,
     read_index,
-    store,
 )
 from frazil.statistics.measuring import measure
+from frazil.statistics.publishing import keep, retract_if_gone
 from frazil.statistics.records import (
     Decoding,
     Rows,
@@ -126,6 +126,7 @@ def analyze(
     sizes = [int(each.table.length.sum()) for each in plan.portions]
     counts = [len(each.table) for each in plan.portions]
     held: dict[bytes, list[Rows]] = {}
+    kept: dict[bytes, list[Rows]] = {}
     read = failed = files = 0
     problems: list[str] = []
     for number, answer in run_told(
@@ -137,9 +138,10 @@ def analyze(
         read, failed = read + answer.bytes_read, failed + answer.failed
         problems += answer.problems[: MOST_TOLD - len(problems)]
         if sum(map(len, of_one)) >= HELD_ROWS:
-            files += _keep(context, held, plan.decodings[number].id)
+            files += _keep(context, held, kept, plan.decodings[number].id)
     for decoding in [*held]:
-        files += _keep(context, held, decoding)
+        files += _keep(context, held, kept, decoding)
+    retract_if_gone(context, kept, state.base_id)
     place = context.place
     merged = sum(
         put_together(place, each)
@@ -157,9 +159,16 @@ def analyze(
     )
 
 
-def _keep(context: Context, held: dict[bytes, list[Rows]], decoding: bytes) -> int:
-    parts = [rows for rows in held.pop(decoding) if len(rows)]
-    return len(store(context.place, decoding, np.concatenate(parts))) if parts else 0
+def _keep(
+    context: Context,
+    held: dict[bytes, list[Rows]],
+    kept: dict[bytes, list[Rows]],
+    decoding: bytes,
+) -> int:
+    """Write the rows of a decoding, and remember them; tell how many files that took."""
+    parts = held.pop(decoding)
+    kept.setdefault(decoding, []).extend(parts)
+    return keep(context, {decoding: parts})
 
 
 class _Plan:

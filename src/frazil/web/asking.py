@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
-from frazil.errors import InvalidInputError
+from frazil.cli.answers import Exit, exit_code
+from frazil.errors import FrazilError, InvalidInputError, StorageError
 from frazil.session import Session
 from frazil.transaction.keys import clean_path
 from frazil.web.library import ServedRepository
 from frazil.web.settings import RequestLimits
-from frazil.web.work import Workers
+from frazil.web.work import BusyError, PendingWork, Workers
+
+T = TypeVar("T")
 
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")  # digits of other scripts are none for `int`, or odd
 
@@ -82,6 +85,18 @@ class Ask:
         """The node that is asked for."""
         return clean_path(self.text("path", "/"))
 
+    def long(
+        self,
+        key: Hashable,
+        work: Callable[[], T],
+        patience: float,
+        *,
+        state: Hashable = None,
+        report: bool = False,
+    ) -> T | PendingWork:
+        """The result of work on this repository that may take longer than a request."""
+        return self.workers.long(self.shown.name, key, work, patience, state=state, report=report)
+
     @property
     def is_fixed(self) -> bool:
         """Whether the answer can never change: the version is a whole snapshot id."""
@@ -115,3 +130,13 @@ class Binary:
 
 
 Answer: TypeAlias = Page | Data | Binary
+
+_STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
+
+
+def status_of(error: FrazilError) -> int:
+    """What HTTP calls a failure."""
+    if isinstance(error, BusyError):
+        return 503
+    # An object that is missing is damage: what was asked for should be there.
+    return 500 if isinstance(error, StorageError) else _STATUS.get(exit_code(error), 500)
