@@ -13,7 +13,6 @@ import typer
 from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.commands import add_command
 from frazil.errors import FrazilError
-from frazil.spark.sessions import OLDEST_JAVA
 
 if TYPE_CHECKING:
     from frazil.storage.base import Storage
@@ -127,6 +126,8 @@ def _java(*, is_needed: bool) -> Check:
     import re
     import shutil
     import subprocess
+
+    from frazil.spark.sessions import OLDEST_JAVA
 
     worst = Verdict.PROBLEM if is_needed else Verdict.ABSENT
     home = os.environ.get("JAVA_HOME")
