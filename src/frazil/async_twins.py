@@ -10,7 +10,6 @@ method that returns an async iterator.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
@@ -27,13 +26,20 @@ _LARGEST_BATCH = 4096
 _END = object()
 
 
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Do blocking work in a thread, so that the event loop stays free."""
+    import asyncio  # programs that never await anything start sooner without it
+
+    return await asyncio.to_thread(work, *args, **kwargs)
+
+
 def async_twin(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """A coroutine function that does the same in a thread; for a static method its function."""
     latest = _latest(method)
 
     @functools.wraps(latest)
     async def twin(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(latest, *args, **kwargs)
+        return await in_thread(latest, *args, **kwargs)
 
     return _named(twin, latest)
 
@@ -88,7 +94,7 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
 
     async def __anext__(self) -> T:
         if not self._ready and not self._done:
-            await asyncio.to_thread(self._fill)
+            await in_thread(self._fill)
         if not self._ready:
             error, self._error = self._error, None
             raise error or StopAsyncIteration
@@ -100,7 +106,7 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
         self._ready.clear()
         close = getattr(self._items, "close", None)
         if close is not None:
-            await asyncio.to_thread(close)
+            await in_thread(close)
 
     def _fill(self) -> None:
         batch: list[T] = []

@@ -15,7 +15,18 @@ import pytest
 from tests.cli.conftest import Ocean
 
 pytestmark = pytest.mark.slow
-HEAVY = ("pyspark", "pandas", "xarray", "dask", "pyarrow", "zarr", "numcodecs", "obstore", "yaml")
+HEAVY = (
+    "pyspark",
+    "pandas",
+    "xarray",
+    "dask",
+    "pyarrow",
+    "zarr",
+    "numcodecs",
+    "obstore",
+    "yaml",
+    "asyncio",
+)
 
 
 def command(*arguments: str) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from datetime import datetime, timedelta
 from typing import Any
 
-from frazil.async_twins import async_twin
+from frazil.async_twins import async_twin, in_thread
 from frazil.model.values import (
     ChunkStorageStats,
     GCSummary,
@@ -143,7 +142,7 @@ class UpkeepMethods(RepositoryHandle):
             DeprecationWarning,
             stacklevel=2,
         )
-        found = await asyncio.to_thread(
+        found = await in_thread(
             self.chunk_storage_stats,
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
