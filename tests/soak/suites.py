@@ -30,6 +30,7 @@ class Suite:
 SUITES: Final = (
     Suite("odd files", ("tests/ingestion/test_corpus.py",)),
     Suite("spark kills", ("tests/spark/test_kills.py",)),
+    Suite("cluster", ("tests/spark/test_cluster.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",)),
     Suite("verdicts", ("tests/peer/test_verdicts.py",)),
     Suite(

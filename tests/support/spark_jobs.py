@@ -90,12 +90,17 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], pl
 
 
 @contextmanager
-def two_hosts(place: Path) -> Iterator[str]:
-    """A cluster on two addresses, as two attempts at one task need them; gives its URL."""
+def two_hosts(place: Path, hidden: Path | None = None) -> Iterator[str]:
+    """A cluster on two addresses, as two attempts at one task need them; gives its URL.
+
+    Workers do not see what is in a folder that is `hidden`, where the system allows that: it is
+    then as if they were other machines.
+    """
     with socket.socket() as probe:
         probe.bind((HOSTS[0], 0))
         port: int = probe.getsockname()[1]
     url = f"spark://{HOSTS[0]}:{port}"
+    without = _without(hidden)
     with ExitStack() as running:
         master = ["--host", HOSTS[0], "--port", str(port), "--webui-port", "0"]
         running.enter_context(_daemon(place, f"{DEPLOY}.master.Master", master))
@@ -103,16 +108,31 @@ def two_hosts(place: Path) -> Iterator[str]:
             size = ["--cores", "2", "--memory", "1g", "--webui-port", "0"]
             work = ["--work-dir", str(place / f"worker-{number}")]
             arguments = ["--host", host, *size, *work, url]
-            running.enter_context(_daemon(place, f"{DEPLOY}.worker.Worker", arguments))
+            running.enter_context(_daemon(place, f"{DEPLOY}.worker.Worker", arguments, without))
         yield url
 
 
+def _without(hidden: Path | None) -> list[str]:
+    """The beginning of a command line, for a program that finds a folder empty."""
+    if hidden is None:
+        return []
+    hide = 'mount -t tmpfs none "$0" && exec "$@"'
+    start = ["unshare", "--mount", "sh", "-c", hide, str(hidden)]
+    try:
+        allowed = subprocess.run([*start, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return []
+    return start if allowed else []
+
+
 @contextmanager
-def _daemon(place: Path, name: str, arguments: list[str]) -> Iterator[None]:
+def _daemon(
+    place: Path, name: str, arguments: list[str], before: list[str] | None = None
+) -> Iterator[None]:
     start = Path(pyspark.__file__).parent / "bin" / "spark-class"
     with (place / "cluster.log").open("ab") as log:
         process = subprocess.Popen(
-            [str(start), name, *arguments],
+            [*(before or []), str(start), name, *arguments],
             env={**os.environ, "SPARK_DAEMON_MEMORY": "256m", "PYSPARK_PYTHON": sys.executable},
             stdout=log,
             stderr=subprocess.STDOUT,

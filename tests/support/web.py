@@ -28,6 +28,8 @@ class WebServer:
     """path or `*` -> (status, body), before anything else"""
     has_ranges: bool = True
     honours_conditions: bool = True
+    gate: threading.Event | None = None
+    """requests wait until it is set"""
     seen: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """(method, path, headers in lower case)"""
 
@@ -55,6 +57,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
         web.seen.append((self.command, self.path, headers))
+        if web.gate is not None:
+            web.gate.wait(60)
         fixed = web.answers.get(path) or web.answers.get("*")
         if fixed:
             self._send(fixed[0], fixed[1].encode())

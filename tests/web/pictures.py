@@ -21,7 +21,7 @@ PICTURES = {
     "commit": ("commit?v=calibration", 700, "light"),
     "array": ("array?path=/sst&by=commit", 700, "light"),
     "data": ("data?path=/sst&i0=5&p=5,30,60", 1240, "light"),
-    "compare": ("diff/array?a=v1&b=main&path=/sst&i0=5", 1060, "dark"),
+    "compare": ("diff/array?a=v1&b=main&path=/sst&i0=5", 1150, "dark"),
 }
 """Name, address, height and colours of each picture."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -17,10 +18,13 @@ import zstandard
 
 import frazil
 from frazil.model.lanes import lay_out
+from frazil.storage.local import LocalStorage
 from frazil.transaction.keyspace import KeySpace
 from frazil.web import data, pages, reports
 from frazil.web.library import Library
 from frazil.web.settings import RequestLimits, ServerSettings
+from tests.support.fixtures import web_server as web_server
+from tests.support.web import WebServer
 from tests.unit.model.test_lanes import commit
 from tests.web.conftest import TOKEN, Places, served
 from tests.web.test_pages import get, ready, values
@@ -231,3 +235,143 @@ def test_reports_are_seen_although_commits_never_stop(tmp_path: Path) -> None:
             zarr.open_group(session.store, mode="a").attrs["n"] = number
             session.commit(f"commit {number}")
             assert ready(f"{at}/r/live/panel/sizes").status_code == 200
+
+
+def test_versions_with_many_arrays_are_compared_in_bounded_work(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(LocalStorage(str(tmp_path / "many"), durability="none"))
+    document = (
+        b'{"zarr_format":3,"node_type":"array","shape":[4],"data_type":"uint8",'
+        b'"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}},'
+        b'"chunk_key_encoding":{"name":"default"},"fill_value":0,"codecs":[{"name":"bytes"}]}'
+    )
+
+    def write(session: frazil.Session, value: bytes, document: bytes | None = None) -> str:
+        keys = KeySpace(session.state)
+        for number in range(450):
+            if document is not None:
+                keys.set(f"a{number:04}/zarr.json", document)
+            keys.set(f"a{number:04}/c/0", value * 8)
+        return session.commit("many")
+
+    first = write(repo.writable_session("main"), b"x", document)
+    write(repo.writable_session("main"), b"y")
+    url = str(tmp_path / "many")
+    with served(Library([url]), ServerSettings(port=0)) as at:
+        made = ready(f"{at}/r/many/diff?b={first}").text
+        assert made.count(">added</span>") == 400
+        assert "1 chunk</span>" in made
+        assert "more nodes" in made
+        assert ">changed</span>" in ready(f"{at}/r/many/diff").text
+    tight = RequestLimits(references=3)
+    with served(Library([url]), ServerSettings(port=0, limits=tight)) as at:
+        assert "chunks not counted" in ready(f"{at}/r/many/diff").text
+        assert "chunks not counted" in ready(f"{at}/r/many/diff?b={first}").text
+
+
+def test_very_many_branches_and_tags_make_no_long_page(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(LocalStorage(str(tmp_path / "named"), durability="none"))
+    main = repo.lookup_branch("main")
+    for number in range(9):
+        repo.create_tag(f"tag-{number}", main)
+        repo.create_branch(f"branch-{number}", main)
+    limits = RequestLimits(rows=4)
+    with served(Library([str(tmp_path / "named")]), ServerSettings(port=0, limits=limits)) as at:
+        for page in ("", "history", "tree", "diff"):
+            found = get(f"{at}/r/named/{page}").text
+            assert "tag-3" in found
+            assert "tag-4" not in found
+        overview = get(f"{at}/r/named/").text
+        assert "<b>9</b> tags" in overview
+        assert "6 more" in overview
+        chosen = get(f"{at}/r/named/history", v="tag-8").text
+        assert '<option value="tag-8" selected>' in chosen
+
+
+def array_document(**changes: object) -> bytes:
+    """The metadata of an array of four numbers, with some things otherwise."""
+    found = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [4],
+        "data_type": "uint8",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+        "chunk_key_encoding": {"name": "default"},
+        "fill_value": 0,
+        "codecs": [{"name": "bytes"}],
+        "attributes": {},
+    }
+    return json.dumps({**found, **changes}).encode()
+
+
+def regular(*shape: int) -> dict[str, Any]:
+    """Changes for an array of one chunk of some shape."""
+    grid = {"name": "regular", "configuration": {"chunk_shape": shape}}
+    return {"shape": shape, "chunk_grid": grid}
+
+
+ODD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "codec": ({"codecs": [{"name": "<b>no such</b>"}]}, "cannot be read here"),
+    "type": ({"data_type": "<b>no such</b>"}, "cannot be read here"),
+    "axes": (regular(*[1] * 400), "400 dimensions"),
+    "scale": ({"data_type": "int16", "attributes": {"scale_factor": 1e308, "add_offset": "x"}}, ""),
+    "units": ({"attributes": {"units": {"a": 1}, "_FillValue": [1], "valid_range": [5, 1]}}, ""),
+    "epoch": ({"attributes": {"units": "days since 99999999999-01-01", "calendar": "no"}}, ""),
+    "dots": ({**regular(2, 2), "dimension_names": ["..", "a/b"]}, ""),
+    "itself": ({"dimension_names": ["itself"], "data_type": "float64", "fill_value": "NaN"}, ""),
+    "turned \u202e": ({**regular(2, 2), "dimension_names": ["\u202e\u0300", None]}, ""),
+}
+"""Arrays that are hard to show, and what is said of those that cannot be."""
+
+
+@pytest.fixture(scope="module")
+def awkward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server over arrays whose metadata nobody would write in good faith."""
+    place = str(tmp_path_factory.mktemp("awkward") / "odd")
+    repo = frazil.Repository.create(LocalStorage(place, durability="none"))
+    session = repo.writable_session("main")
+    for name, (changes, _) in ODD_ARRAYS.items():
+        KeySpace(session.state).set(f"{name}/zarr.json", array_document(**changes))
+    session.commit("Odd arrays")
+    with served(Library([place]), ServerSettings(port=0)) as at:
+        yield at
+
+
+@pytest.mark.parametrize("name", ODD_ARRAYS)
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_odd_arrays_have_pages_and_their_values_an_answer(awkward: str, name: str) -> None:
+    for page in ("tree", "array", "data", "api/chunks"):
+        assert get(f"{awkward}/r/odd/{page}", path=f"/{name}").status_code == 200
+    found = get(f"{awkward}/r/odd/api/values", path=f"/{name}")
+    said = ODD_ARRAYS[name][1]
+    if said:
+        assert found.status_code == 400
+        assert said in found.json()["error"]
+    else:
+        assert found.status_code == 200, found.text
+
+
+def test_a_store_that_stops_answering_holds_up_only_itself(
+    places: Places, web_server: WebServer
+) -> None:
+    root = Path(places.ocean)
+    for file in root.rglob("*"):
+        if file.is_file():
+            web_server.files[f"/far/{file.relative_to(root)}"] = file.read_bytes()
+    far = f"{web_server.url}/far"
+    limits = RequestLimits(seconds=1.5, threads=2, waiting=8)
+    with served(Library([far, places.odd]), ServerSettings(port=0, zarr=True, limits=limits)) as at:
+        wanted = get(f"{at}/zarr/far@v1/sst/c/0/0/0").content
+        assert wanted
+        web_server.gate = threading.Event()
+        try:
+            for address in ("r/far/api/values?path=/sst&v=v1", "zarr/far@v1/sst/c/0/0/1", "r/far/"):
+                assert get(f"{at}/{address}").status_code == 503
+            for address in ("r/odd-place/", "r/odd-place/api/graph", "r/odd-place/panel/fsck"):
+                assert ready(f"{at}/{address}").status_code == 200
+        finally:
+            web_server.gate.set()
+        for _ in range(100):  # what was begun ends first
+            found = get(f"{at}/zarr/far@v1/sst/c/0/0/0")
+            if found.status_code == 200:
+                break
+        assert found.content == wanted

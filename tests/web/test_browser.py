@@ -273,3 +273,52 @@ def test_the_map_of_chunks_tells_what_is_under_the_pointer(visit: Visit) -> None
     page.get_by_label("Coloured by").select_option("size")
     expect(page.locator(".legend .ramp")).to_be_visible()
     assert "by=size" in page.url
+
+
+def test_maps_and_differences_are_walked_with_keys(visit: Visit) -> None:
+    page = visit.open("/r/ocean/array?path=/sst&c1=0")
+    page.locator(".chunkmap canvas").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".told")).to_contain_text("lon 0, time 0")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".told")).to_contain_text("lon 1, time 1")
+    page.keyboard.press("Enter")
+    expect(page.locator(".told")).to_contain_text("chunk 1,0,1")
+    page = visit.open("/r/odd-place/diff/array?b=main&path=/known")
+    page.locator(".after canvas.plane").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".pointer b")).to_have_text("before 5, after 5, difference 0")
+
+
+@pytest.mark.parametrize("address", ["tree", "operations", f"data?path=/{quote(ODD)}"])
+def test_long_foreign_names_fit_a_phone(visit: Visit, address: str) -> None:
+    try:
+        visit.page.set_viewport_size(PHONE)
+        page = visit.open(f"/r/odd-place/{address}")
+        assert not visit.overflows()
+        tab = page.locator(".tabs [aria-current]").bounding_box()
+        assert tab is not None
+        assert tab["x"] >= 0
+        assert tab["x"] + tab["width"] <= PHONE["width"]
+        for title in page.locator(".axes .title").all():
+            box, frame = title.bounding_box(), page.locator(".frame").bounding_box()
+            assert box is not None
+            assert frame is not None
+            assert box["y"] >= frame["y"] - 8
+            assert box["y"] + box["height"] <= frame["y"] + frame["height"] + 8
+    finally:
+        visit.page.set_viewport_size(LAPTOP)
+
+
+def test_a_line_has_its_units_and_whole_labels(visit: Visit) -> None:
+    page = visit.open("/r/ocean/data?path=/sst&i0=5&p=5,30,60")
+    expect(page.locator(".line .plot .title").first).to_have_text("degC")
+    page = visit.open("/r/ocean/data?path=/time")
+    plot = page.locator(".stage .plot")
+    left = plot.bounding_box()
+    for label in plot.locator(".tick").all():
+        box = label.bounding_box()
+        assert box is not None
+        assert left is not None
+        assert box["x"] >= left["x"]

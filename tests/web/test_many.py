@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from frazil.web.settings import RequestLimits
-from frazil.web.work import PENDING, BusyError, Workers
+from frazil.web.work import KEPT, PENDING, BusyError, Workers
 from tests.web.samples import temperature
 from tests.web.test_pages import values
 
@@ -98,14 +98,28 @@ def test_long_work_is_done_once_and_failures_are_tried_again() -> None:
         return 7
 
     with pytest.raises(ValueError, match="the first time"):
-        workers.long("key", work, 5)
-    assert workers.long("key", work, 5) == 7
-    assert workers.long("key", work, 5) == 7
+        workers.long("one", "key", work, 5)
+    assert workers.long("one", "key", work, 5) == 7
+    assert workers.long("one", "key", work, 5) == 7
     assert len(calls) == 2
     gate = threading.Event()
-    assert workers.long("slow", lambda: gate.wait(10), 0.01) is PENDING
+    assert workers.long("one", "slow", lambda: gate.wait(10), 0.01) is PENDING
     gate.set()
-    assert workers.long("slow", lambda: gate.wait(10), 5) is True
+    assert workers.long("one", "slow", lambda: gate.wait(10), 5) is True
+    workers.close()
+
+
+def test_long_work_of_one_repository_stops_no_other() -> None:
+    workers, gate = Workers(RequestLimits()), threading.Event()
+    for number in range(KEPT):
+        report = number % 2 == 0
+        found = workers.long("stuck", number, lambda: gate.wait(60), 0, report=report)
+        assert found is PENDING
+    with pytest.raises(BusyError, match="too many"):
+        workers.long("stuck", "one more", lambda: 1, 0)
+    assert workers.long("other", "graph", lambda: 7, 10) == 7
+    assert workers.long("other", "fsck", lambda: 8, 10, report=True) == 8
+    gate.set()
     workers.close()
 
 
@@ -116,8 +130,8 @@ def test_a_report_for_an_older_state_is_shown_once() -> None:
         gate.wait(10)
         return number
 
-    assert workers.long("report", lambda: made(1), 0.01, state=1) is PENDING
+    assert workers.long("one", "report", lambda: made(1), 0.01, state=1) is PENDING
     gate.set()
-    assert workers.long("report", lambda: made(2), 5, state=2) == 1
-    assert workers.long("report", lambda: made(2), 5, state=2) == 2
+    assert workers.long("one", "report", lambda: made(2), 5, state=2) == 1
+    assert workers.long("one", "report", lambda: made(2), 5, state=2) == 2
     workers.close()

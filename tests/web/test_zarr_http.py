@@ -15,10 +15,14 @@ from obstore.store import HTTPStore
 from zarr.storage import ObjectStore
 
 import frazil
-from tests.web.conftest import Places
+from frazil.web.library import Library
+from frazil.web.settings import ServerSettings
+from tests.support.servers import CACHE
+from tests.web.conftest import Places, served
 from tests.web.samples import temperature
 
-ZARRITA = Path(__file__).parent / "zarrita.mjs"
+SCRIPT = Path(__file__).with_name("zarrita.mjs")
+PACKAGE = "zarrita@0.7.5"
 
 
 def get(url: str, **headers: str) -> httpx.Response:
@@ -63,6 +67,23 @@ def test_what_is_not_there_is_404(site: str) -> None:
         "ocean@main/x/y",
     ):
         assert get(f"{site}/zarr/{path}").status_code == 404, path
+
+
+def test_a_chunk_whose_version_is_not_there_is_not_taken_for_fill_values(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(str(tmp_path / "kept"))
+    session = repo.writable_session("main")
+    zarr.group(session.store).create_array("a", shape=(4,), chunks=(4,), dtype="u1")[:] = 7
+    repo.create_branch("trial", session.commit("Four sevens"))
+    with served(Library([str(tmp_path / "kept")]), ServerSettings(port=0, zarr=True)) as at:
+        url = f"{at}/zarr/kept@trial"
+        client = HTTPStore.from_url(url, client_options={"allow_http": True})
+        array = zarr.open_array(ObjectStore(client, read_only=True), path="a", mode="r")
+        assert np.asarray(array[:]).tolist() == [7] * 4
+        repo.delete_branch("trial")
+        assert get(f"{url}/a/c/0").status_code == 410
+        assert get(f"{url}/a/zarr.json").status_code == 404
+        with pytest.raises(Exception, match="410"):
+            array[:]
 
 
 @pytest.mark.parametrize(
@@ -125,25 +146,36 @@ def test_pages_of_chosen_origins_may_read_it(site: str) -> None:
     assert asked.status_code == 204
 
 
+def zarrita_or_skip() -> Path:
+    """The script in a folder that has zarrita, which npm installs on first use."""
+    home = CACHE / PACKAGE.replace("@", "-")
+    script = home / SCRIPT.name
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("node and npm are not installed: apt-get install nodejs npm")
+    if not (home / "node_modules" / "zarrita").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "package.json").write_text("{}\n")
+        flags = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts"]
+        command = [npm, "install", "--prefix", str(home), *flags, PACKAGE]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        except subprocess.TimeoutExpired:
+            pytest.skip("npm takes too long")
+        if done.returncode:
+            pytest.skip(f"npm could not install {PACKAGE}: {done.stderr[-300:]!r}")
+    shutil.copyfile(SCRIPT, script)
+    return script
+
+
 @pytest.mark.slow
 def test_zarrita_reads_it(site: str) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: apt-get install nodejs")
-    has = subprocess.run(
-        [node, "--input-type=module", "-e", "await import('zarrita')"],
-        capture_output=True,
-        cwd=ZARRITA.parent,
-        check=False,
-    )
-    if has.returncode:
-        pytest.skip("zarrita is not installed: npm install zarrita in tests/web")
+    script = zarrita_or_skip()
     done = subprocess.run(
-        [node, str(ZARRITA), f"{site}/zarr/ocean@v1/sst"],
+        ["node", str(script), f"{site}/zarr/ocean@v1/sst"],
         capture_output=True,
         text=True,
         check=True,
-        cwd=ZARRITA.parent,
     )
     told = json.loads(done.stdout)
     assert told["shape"] == [24, 72, 144]

@@ -32,7 +32,8 @@ from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.progress import Progress, Tell
-from frazil.storage.base import Storage, shared
+from frazil.storage.base import Storage
+from frazil.storage.pool import shared
 from frazil.transaction.working import WorkingState
 
 Finder: TypeAlias = Callable[[I64], ChunkReferences]

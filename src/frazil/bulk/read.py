@@ -22,7 +22,7 @@ from frazil.bulk.shards import ShardFinder
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
-from frazil.storage.base import fan_out
+from frazil.storage.pool import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.keys import clean_path
 from frazil.transaction.working import WorkingState

@@ -41,7 +41,7 @@ from frazil.bulk.read import (
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Progress, Tell
-from frazil.storage.base import ahead, shared
+from frazil.storage.pool import ahead, shared
 from frazil.transaction.keyspace import is_equal
 from frazil.transaction.working import WorkingState
 

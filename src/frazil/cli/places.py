@@ -23,12 +23,8 @@ from frazil.repository import Repository
 from frazil.spelling import nearest
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
-from frazil.storage.credentials import (
-    MAKERS,
-    AnyContainerCredential,
-    AnyCredential,
-    containers_credentials,
-)
+from frazil.storage.credential_functions import MAKERS, containers_credentials
+from frazil.storage.credentials import AnyContainerCredential, AnyCredential
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.opened import context_of

@@ -36,7 +36,8 @@ from frazil.model.history import (
     UpdateEntry,
     to_datetime,
 )
-from frazil.model.values import SnapshotInfo, snapshot_info
+from frazil.model.outward import snapshot_info
+from frazil.model.values import SnapshotInfo
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"
@@ -45,7 +46,9 @@ OVERWRITTEN: Final = "overwritten/"
 MINIMUM_AGE: Final = timedelta(days=1)
 """How old an object must be to be deleted; what is younger may be an open session's."""
 YEAR_3000_MS: Final = 32_503_680_000_000
+"""Names of backups count down to this time, so that a listing gives the newest first."""
 IMMEDIATE_RETRIES: Final = 5
+"""After a lost race so many attempts follow at once; only then are there pauses."""
 STAND_BACK_DOUBLINGS: Final = 4
 """Writers that lose again and again wait for up to so many doublings of one attempt's time."""
 CLOCK_TOLERANCE_S: Final = 600

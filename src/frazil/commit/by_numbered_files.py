@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 from frazil.commit.base import (
@@ -88,10 +87,12 @@ class NumberedRefs(BranchFileRefs):
         self._known: dict[str, int] = {}
         """numbers that branches are known to have reached"""
 
-    @cached_property
+    @property
     def layout(self) -> RefLayout:
         """How this repository names the files of its refs."""
-        return self._layout or layout_at(self._storage, self._dialect.generation)
+        if self._layout is None:
+            self._layout = layout_at(self._storage, self._dialect.generation)
+        return self._layout
 
     # --- reading ---
 
@@ -300,7 +301,11 @@ class NumberedRefs(BranchFileRefs):
         key = self.layout.tombstone_key(name)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
             raise no_ref("tag", name)
-        self.require_current()
+        try:
+            self.require_current()
+        except ConflictError as error:
+            error.add_note(f"the upgrade may have been in time to see that {name!r} was deleted")
+            raise
 
     def _create(self, key: str, target: SnapshotId) -> bool:
         made = create_object(self._storage, key, self._content(target), JSON_FILE)

@@ -33,6 +33,7 @@ I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 MAX_SAMPLES: Final = 10
+"""Differing cells of an array that are shown unless the caller says otherwise."""
 _FAMILY: Final = {kind: family for family in ("biufc", "UTO", "M", "m") for kind in family}
 _NOT_EQUAL_TO_ITSELF: Final = "fcMmO"
 _PLAIN: Final = "biufUTO"

@@ -17,9 +17,12 @@ from frazil.model.strings import I64, U8, StringPool, opaque_items
 MAX_LOCATION: Final = 1024
 """Longest location that readers unpack; longer ones are written as they are."""
 MAX_DICTIONARY: Final = 1 << 20
+"""Larger dictionaries are taken for damage."""
 MAX_UNPACKED: Final = 2**31 - 1
 SHORT_LOCATION: Final = 8
+"""Where half of the locations are shorter, a dictionary gains nothing."""
 SMALLEST_DICTIONARY: Final = 256
+"""zstd trains no smaller dictionary."""
 FRAME_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 ONE_BYTE_SIZE: Final = 0x23
 TWO_BYTE_SIZE: Final = 0x63

@@ -59,6 +59,7 @@ R = TypeVar("R")
 NAMED: Final = (SNAPSHOTS, LOGS, MANIFESTS)
 """Folders looked through for foreign names; that of chunks may be too long for that."""
 STRAY_NAMES: Final = 20
+"""Unknown files that are named; the rest is counted."""
 NEIGHBOURS: Final = 16
 """Snapshots, manifests or sources that one item of work deals with."""
 PORTION_BYTES: Final = 64 << 20

@@ -36,7 +36,8 @@ from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
 from frazil.storage.assets import SNAPSHOTS, Lru, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage, inline
+from frazil.storage.base import Storage
+from frazil.storage.pool import inline
 from frazil.transaction.context import Context, make_context
 from frazil.transaction.opened import OpenRepository, context_of
 

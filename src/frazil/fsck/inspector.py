@@ -13,11 +13,10 @@ from typing import TypeAlias
 import numpy as np
 
 from frazil.fsck.files import RepositoryFiles
-from frazil.fsck.findings import Finding
+from frazil.fsck.findings import SHOWN_CHUNKS, Finding
 from frazil.fsck.history import CheckedCommit, SnapshotNode, check_commit
 from frazil.fsck.manifest_rules import DecodeResult, check_manifest_file, decode_chunks
 from frazil.fsck.objects import (
-    SHOWN_CHUNKS,
     Needs,
     ObjectUser,
     SourceVersion,
@@ -30,7 +29,7 @@ from frazil.maintenance.id_sets import U8, U64, RowSet, native_needs, needed_obj
 from frazil.model.chunks import ChunkType
 from frazil.model.history import ManifestFile
 from frazil.statistics.files import Checksums, read_checksums
-from frazil.storage.base import fan_out
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 Uses: TypeAlias = dict[ManifestId, set[ManifestUse]]

@@ -17,8 +17,7 @@ from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.formats.manifest import Manifest
 from frazil.fsck.files import CheckedFile, RepositoryFiles
-from frazil.fsck.findings import Code, Finding
-from frazil.fsck.objects import SHOWN_CHUNKS
+from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
 from frazil.fsck.snapshot_rules import ManifestUse, box_text
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
@@ -27,12 +26,13 @@ from frazil.model.nodes import Coordinates, Extents
 from frazil.statistics.files import Checksums
 from frazil.statistics.records import crc32c, identified
 from frazil.storage.assets import chunk_key, manifest_key
-from frazil.storage.base import fan_out
 from frazil.storage.locations import normalised
+from frazil.storage.pool import fan_out
 from frazil.storage.virtual import Containers
 from frazil.transaction.context import Context
 
 TOLD_LOCATIONS: Final = 20
+"""Bad locations of a manifest that are named; the rest is counted."""
 
 
 def check_manifest_file(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.fsck.findings import Code, Finding
+from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
 from frazil.ids import ManifestId, NodeId, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, U64, RowSet, id_rows, range_ends
 from frazil.maintenance.listing import Objects, list_older
@@ -29,7 +29,6 @@ SourceVersion: TypeAlias = tuple[str, str | int | None]
 
 FEW_OBJECTS: Final = 256
 """So many objects are asked for one by one; listing all others with them would take longer."""
-SHOWN_CHUNKS: Final = 4
 ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = ("data_type", "codecs", "fill_value", "storage_transformers")
 _CACHED: Final = 512
+"""Encodings that are parsed once; an archive has a few."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,15 @@ from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
 from frazil.run import LocalRunner, Runner, by_size, run_told
 from frazil.storage.assets import CHUNKS
-from frazil.storage.base import Storage, ahead
+from frazil.storage.base import Storage
+from frazil.storage.pool import ahead
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 MIN_DEAD_SHARE: Final = 0.3
+"""Objects with a smaller unused share stay: more than two bytes would be copied to free one."""
 ITEM_PACKS: Final = 4
 """Packs that one item of work fills, where a runner does it."""
 

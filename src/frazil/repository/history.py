@@ -16,19 +16,15 @@ from frazil.model.config import FeatureFlag
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import SnapshotEntry
 from frazil.model.lineage import other_parents
-from frazil.model.updates import FLAGS
-from frazil.model.values import (
-    Diff,
-    ManifestFileInfo,
-    RepoStatus,
-    SnapshotInfo,
-    Update,
+from frazil.model.outward import (
     inner_status,
     manifest_file_info,
     repo_status,
     snapshot_info,
     update_of,
 )
+from frazil.model.updates import FLAGS
+from frazil.model.values import Diff, ManifestFileInfo, RepoStatus, SnapshotInfo, Update
 from frazil.naming import OURS, package
 from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
@@ -232,7 +228,14 @@ class HistoryMethods(RefMethods):
         A G1 repository lists those too that no branch or tag leads to, and may have neither.
         """
         refs = self._context.refs
-        found = {entry.id: entry for head in refs.heads() for entry in refs.ancestry(head)}
+        found: dict[SnapshotId, SnapshotEntry] = {}
+        for head in refs.heads():
+            if head in found:
+                continue
+            for entry in refs.ancestry(head):
+                if entry.id in found:  # and so are its ancestors
+                    break
+                found[entry.id] = entry
         ordered = sorted(found.values(), key=lambda entry: -entry.flushed_at)
         return [snapshot_info(entry) for entry in ordered]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA: Final = 17
+"""of Spark 4"""
 OLDEST_SPARK: Final = (4, 1)
 REMOTE: Final = "sc://"
 _VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
@@ -28,6 +29,8 @@ _JAVA_TIMEOUT_S: Final = 60
 _LOCAL: Final = "local"
 _PATH: Final = "PYTHONPATH"
 _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set by `spark-submit` for the program that it starts."""
 NO_FRAZIL: Final = "No module named 'frazil"
 """What Python says where it is not installed."""
 _DAEMON: Final = "frazil.spark.daemon"
@@ -69,7 +72,8 @@ def session(
 
     Args:
         master: `local[N]` (embedded; `local[*]` by default), the URL of a cluster, or
-            `sc://host:port` of a Spark Connect server. Without it an active session is used.
+            `sc://host:port` of a Spark Connect server. Without it an active session is used, and in
+            a program that `spark-submit` has started, the cluster that it was given.
         app_name: the name of a new session.
         config: further settings of Spark.
 
@@ -91,6 +95,8 @@ def session(
     builder = SparkSession.builder.appName(app_name)
     if master is not None and master.startswith(REMOTE):
         return builder.config(map=settings).remote(master).getOrCreate()
+    if master is None and _SUBMITTED in os.environ:
+        return builder.config(map=settings).getOrCreate()
     require_java()
     place = master or os.environ.get("MASTER") or "local[*]"
     if place.startswith(_LOCAL):

@@ -38,7 +38,9 @@ Options: TypeAlias = Mapping[str, Any]
 """Options of the data source: `storage.*`, `virtual.*`, `authorize-virtual-chunk-access`."""
 
 LEAST_TASKS: Final = 16
+"""A job has at least so many tasks, if it has as many items,"""
 MOST_TASKS: Final = 10_000
+"""and at most so many: each costs the driver some milliseconds."""
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ANSWER_BYTES: Final = 32 << 20
 """Answers that a task returns together."""

@@ -48,6 +48,7 @@ from frazil.transaction.working import WorkingState
 TASK_BYTES: Final = 16 << 20
 """Stored bytes that one item of work reads, unless a single chunk is larger."""
 TASK_CHUNKS: Final = 1024
+"""Chunks of a task at most."""
 AT_ONCE: Final = 4 << 20
 """Stored bytes in memory at a time, with the same exception."""
 LARGEST: Final = 1 << 32
@@ -55,6 +56,7 @@ LARGEST: Final = 1 << 32
 HELD_ROWS: Final = 1 << 16
 """Rows that are kept before they are written to a file."""
 MOST_TOLD: Final = 10
+"""Unreadable chunks that are named; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)

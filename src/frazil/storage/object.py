@@ -77,6 +77,7 @@ PARTED_FROM: Final = 2 * PART_BYTES
 MAX_PARTS: Final = 9_000
 """of a multipart upload; stores allow 10,000"""
 DELETE_BATCH: Final = 1000
+"""Keys of one bulk delete: the limit of S3."""
 
 
 class ObjectStorage(Storage):
@@ -260,9 +261,7 @@ class ObjectStorage(Storage):
 
     def _list_between(self, prefix: str, first: str, last: str) -> Sequence[Listed]:
         root = self._clients.full("")
-        # Listings begin behind the offset, so it is a name that comes right before `first`.
-        before = first[:-1] + chr(ord(first[-1]) - 1) + "~" if first else ""
-        offset = f"{root}{prefix}{before}" if first else None
+        offset = f"{root}{prefix}{_before(first)}" if first else None
         start, stop = prefix + first, prefix + last
         found: list[Listed] = []
         with self._clients.gate, self._told("list", prefix):
@@ -560,3 +559,10 @@ class ObjectStorage(Storage):
 
     def _fault(self, error: BaseException, action: str, key: str) -> Exception:
         return fault(error, action, key, self.url)
+
+
+def _before(name: str) -> str:
+    """A name that comes before another one, with few between: listings begin behind it."""
+    # The letter before 0 is a slash, and names have no empty parts.
+    letter = "." if name[-1] == "0" else chr(ord(name[-1]) - 1)
+    return f"{name[:-1]}{letter}~"

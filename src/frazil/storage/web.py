@@ -9,7 +9,6 @@ import copy
 import http.client
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from operator import methodcaller
 from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
@@ -28,11 +27,12 @@ from frazil.storage.base import (
     byte_span,
     check_key,
     check_range,
-    fan_out,
 )
+from frazil.storage.client_settings import user_agent
 from frazil.storage.faults import ask_location
 from frazil.storage.object import ObjectStorage, Range
-from frazil.storage.places import HttpPlace, user_agent
+from frazil.storage.places import HttpPlace
+from frazil.storage.pool import fan_out
 from frazil.storage.ranges import near_ranges
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 from frazil.storage.wrapped import BulkReads, BulkWrites
@@ -146,7 +146,9 @@ SCHEMES: Final = frozenset(
 )
 """Where following ends."""
 MAX_REDIRECTS: Final = 10
+"""Steps that a redirecting address may take to the repository; browsers allow about twenty."""
 TIMEOUT_S: Final = 30
+"""Seconds for each step."""
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 
@@ -185,25 +187,26 @@ class RedirectStorage(BulkReads, BulkWrites):
         self._base_url = base_url
         self._resolve = resolve
         self._tuning: tuple[Callable[[Storage], Storage], ...] = ()
+        self._target: Storage | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "inner")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_target")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state, _target=None, _lock=threading.Lock())
 
-    @cached_property
+    # Not `cached_property`: up to Python 3.11 that has one lock for all storages of the process.
+    @property
     def inner(self) -> Storage:  # type: ignore[override]  # found when it is first needed
         """The storage that the redirect leads to."""
         with self._lock:
-            found: Storage | None = self.__dict__.get("inner")  # another thread was faster
-            if found is None:
+            if self._target is None:
                 found = self._resolve(follow(self._base_url))
                 for tune in self._tuning:
                     found = tune(found)
-                self.__dict__["inner"] = found
-            return found
+                self._target = found
+            return self._target
 
     def shown_fields(self) -> Iterable[Field]:
         return Field("type", Verbatim("redirect")), Field("url", Verbatim(self.url))

@@ -32,6 +32,7 @@ TASK_BYTES: Final = 64 << 20
 BATCH_BYTES: Final = 16 << 20
 """Bytes that are in memory at a time, with the same exception."""
 TASK_CHUNKS: Final = 4096
+"""Chunks that one task copies at most."""
 REFS: Final = "refs/"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -12,23 +12,29 @@ from typing import Any, Final, TypeAlias
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from frazil.cli.answers import Exit, exit_code
 from frazil.errors import FrazilError
 from frazil.masking import safe
 from frazil.model.values import SnapshotInfo
+from frazil.transaction.keys import METADATA
 from frazil.transaction.opened import context_of
 from frazil.web import data, pages, queries, reports
-from frazil.web.asking import Answer, Ask, Binary, Data, Page
+from frazil.web.asking import Answer, Ask, Binary, Data, Page, status_of
 from frazil.web.guard import FOREIGN, Guard
 from frazil.web.library import Library, ServedRepository
 from frazil.web.rendering import make_environment
 from frazil.web.settings import ServerSettings
-from frazil.web.work import BusyError, Workers
-from frazil.web.zarr_http import RequestHeaders, serve_key, split_path
+from frazil.web.work import Workers
+from frazil.web.zarr_http import BodyPiece, RequestHeaders, serve_key, split_path
 
 log = logging.getLogger("uvicorn.error")  # the one that a server shows
 
@@ -36,7 +42,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 ListRow: TypeAlias = tuple[ServedRepository, int, int, SnapshotInfo | None, str | None]
 """A repository with its numbers of branches and tags, its newest commit, or what is wrong."""
 STATIC: Final = Path(__file__).parent / "static"
-STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
+NOT_FOUND, GONE = 404, 410
 KEPT: Final = "private, max-age=31536000, immutable"
 UNEXPECTED: Final = "something unexpected happened; the server's log has it"
 LISTED_S: Final = 5.0
@@ -131,18 +137,28 @@ class Explorer:
     async def zarr(self, request: Request) -> Response:
         """A key of a version."""
         raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+        text = raw.decode("ascii", "replace").partition("?")[0].removeprefix("/zarr/")
         try:
-            text = raw.decode("ascii", "replace").partition("?")[0].removeprefix("/zarr/")
             crew = self.library.find(split_path(text)[0]).name
-            found = await self.workers.run(
-                crew, serve_key, self.library, text, self._asked(request)
-            )
+            asked, piece = self._asked(request), self.settings.limits.piece
+            found = await self.workers.run(crew, serve_key, self.library, text, asked, piece)
         except FrazilError as error:
-            return _plain(_status(error), safe(str(error)))
+            return _plain(_key_status(error, text), safe(str(error)))
         except Exception:
             log.exception("a key failed")
             return _plain(500, UNEXPECTED)
-        return Response(found.body, found.status, found.headers)
+        if found.rest is None:
+            return Response(found.body, found.status, found.headers)
+        body = self._streamed(crew, found.body, found.rest)
+        return StreamingResponse(body, found.status, found.headers)
+
+    async def _streamed(
+        self, crew: str, first: bytes, rest: Iterator[BodyPiece]
+    ) -> AsyncIterator[bytes]:
+        """A body as the client takes it; what fails on the way cuts the answer off."""
+        yield first
+        for read in rest:
+            yield await self.workers.run(crew, read, is_begun=True)
 
     def _asked(self, request: Request) -> RequestHeaders:
         headers = request.headers
@@ -157,7 +173,7 @@ class Explorer:
     # --- failures ---
 
     def _failure(self, error: FrazilError, name: str | None, *, is_page: bool) -> Response:
-        return self._told(_status(error), safe(str(error)), name, is_page=is_page)
+        return self._told(status_of(error), safe(str(error)), name, is_page=is_page)
 
     def _told(self, status: int, text: str, name: str | None, *, is_page: bool) -> Response:
         if not is_page:
@@ -195,8 +211,10 @@ def _kept(is_fixed: bool) -> str:
     return KEPT if is_fixed else "no-cache"
 
 
-def _status(error: FrazilError) -> int:
-    return 503 if isinstance(error, BusyError) else STATUS.get(exit_code(error), 500)
+def _key_status(error: FrazilError, path: str) -> int:
+    """Clients of Zarr take 404 for a chunk that was never written, and read fill values."""
+    status = status_of(error)
+    return GONE if status == NOT_FOUND and not path.endswith(METADATA) else status
 
 
 def make_app(library: Library, settings: ServerSettings) -> Guard:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
-from frazil.errors import InvalidInputError
+from frazil.cli.answers import Exit, exit_code
+from frazil.errors import FrazilError, InvalidInputError, StorageError
 from frazil.session import Session
 from frazil.transaction.keys import clean_path
 from frazil.web.library import ServedRepository
 from frazil.web.settings import RequestLimits
-from frazil.web.work import Workers
+from frazil.web.work import BusyError, PendingWork, Workers
+
+T = TypeVar("T")
 
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")  # digits of other scripts are none for `int`, or odd
 
@@ -28,6 +30,7 @@ class Ask:
     workers: Workers
     is_foreign: bool = False
     """whether a link of another site led here"""
+    _found: dict[str, str] = field(default_factory=dict, repr=False)
 
     def text(self, name: str, default: str = "") -> str:
         """A parameter as text."""
@@ -58,15 +61,22 @@ class Ask:
             if name.startswith(prefix) and _NUMBER.fullmatch(number := name.removeprefix(prefix))
         }
 
-    @cached_property
+    @property
     def version(self) -> str:
         """The version that is asked for, as it was written."""
-        return self.text("v") or self.shown.default_version()
+        return self._once("version", lambda: self.text("v") or self.shown.default_version())
 
-    @cached_property
+    @property
     def snapshot_id(self) -> str:
         """The snapshot that the version means."""
-        return self.resolve(self.version)
+        return self._once("snapshot_id", lambda: self.resolve(self.version))
+
+    def _once(self, name: str, find: Callable[[], str]) -> str:
+        # Not `cached_property`: up to Python 3.11 that has one lock for all requests, and these
+        # wait for storages, one of which may hang.
+        if name not in self._found:
+            self._found[name] = find()
+        return self._found[name]
 
     def resolve(self, version: str) -> str:
         """The snapshot that a version means."""
@@ -81,6 +91,18 @@ class Ask:
     def path(self) -> str:
         """The node that is asked for."""
         return clean_path(self.text("path", "/"))
+
+    def long(
+        self,
+        key: Hashable,
+        work: Callable[[], T],
+        patience: float,
+        *,
+        state: Hashable = None,
+        report: bool = False,
+    ) -> T | PendingWork:
+        """The result of work on this repository that may take longer than a request."""
+        return self.workers.long(self.shown.name, key, work, patience, state=state, report=report)
 
     @property
     def is_fixed(self) -> bool:
@@ -115,3 +137,13 @@ class Binary:
 
 
 Answer: TypeAlias = Page | Data | Binary
+
+_STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
+
+
+def status_of(error: FrazilError) -> int:
+    """What HTTP calls a failure."""
+    if isinstance(error, BusyError):
+        return 503
+    # An object that is missing is damage: what was asked for should be there.
+    return 500 if isinstance(error, StorageError) else _STATUS.get(exit_code(error), 500)

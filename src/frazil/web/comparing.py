@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,10 +12,12 @@ import numpy.typing as npt
 from frazil.cli.values import zarr_json
 from frazil.comparing.candidates import different_chunks, written_chunks
 from frazil.errors import FrazilError
+from frazil.ids import ManifestId, NodeId
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import Diff
 from frazil.session import Session
 from frazil.transaction.working import WorkingState
+from frazil.web.settings import RequestLimits
 
 KINDS: Final = (
     "new_groups",
@@ -86,18 +88,52 @@ def changes_of(found: Diff, most: int) -> Changes:
     )
 
 
-def compare(old: Session, new: Session) -> list[NodeChange]:
-    """The nodes of two snapshots that differ, by path."""
+class _Budget:
+    """References that a comparison may still look at; those of a manifest count once."""
+
+    def __init__(self, references: int) -> None:
+        self._left = references
+        self._seen: set[ManifestId] = set()
+
+    def allows(self, state: WorkingState, manifests: set[ManifestId]) -> bool:
+        """Whether some manifests may be read too."""
+        files = state.manifest_files
+        fresh = manifests - self._seen
+        cost = sum(files[each].num_chunk_refs for each in fresh if each in files)
+        if cost > self._left:
+            return False
+        self._left -= cost
+        self._seen |= fresh
+        return True
+
+
+def compare(old: Session, new: Session, limits: RequestLimits) -> tuple[list[NodeChange], int]:
+    """The nodes of two snapshots that differ, by path: the first of them, and how many."""
     before = {node.id: node for node in old.state.tree}
-    after = {node.id: node for node in new.state.tree}
-    found = [_gone(node) for key, node in before.items() if key not in after]
-    for key, node in after.items():
-        earlier = before.get(key)
+    budget = _Budget(limits.references)
+    found: list[NodeChange] = []
+    kept: set[NodeId] = set()
+    for node in new.state.tree:
+        earlier = before.get(node.id)
         if earlier is None:
-            found.append(_made(new.state, node))
-        elif (change := _changed(old.state, earlier, new.state, node)) is not None:
+            found.append(NodeChange(node.path, _kind(node), "added"))
+            continue
+        kept.add(node.id)
+        change = _changed(old.state, earlier, new.state, node, budget)
+        if change is not None:
             found.append(change)
-    return sorted(found, key=lambda each: (each.path.split("/"), each.what))
+    found += [_gone(node) for key, node in before.items() if key not in kept]
+    found.sort(key=lambda each: (each.path.split("/"), each.what))
+    shown = [_counted(new.state, change, budget) for change in found[: limits.rows]]
+    return shown, len(found)
+
+
+def same_node(state: WorkingState, node: Node) -> Node | None:
+    """What a node of another version is here, where it may have another path."""
+    found = state.tree.get(node.path)
+    if found is not None and found.id == node.id:
+        return found
+    return next((each for each in state.tree if each.id == node.id), None)
 
 
 def _kind(node: Node) -> str:
@@ -108,27 +144,39 @@ def _gone(node: Node) -> NodeChange:
     return NodeChange(node.path, _kind(node), "deleted")
 
 
-def _made(state: WorkingState, node: Node) -> NodeChange:
-    if not isinstance(node, ArrayNode):
-        return NodeChange(node.path, "group", "added")
-    files = state.manifest_files
-    one_each = len(node.manifests) == 1 and sum(1 for _ in state.arrays()) == 1
-    count = files[node.manifests[0].id].num_chunk_refs if one_each else len(state.table(node))
-    return NodeChange(node.path, "array", "added", chunks=count)
+def _counted(state: WorkingState, change: NodeChange, budget: _Budget) -> NodeChange:
+    """A new array with the number of its chunks."""
+    node = state.tree.get(change.path)
+    if change.what != "added" or not isinstance(node, ArrayNode):
+        return change
+    fits = budget.allows(state, {ref.id for ref in node.manifests})
+    return replace(change, chunks=len(state.table(node)) if fits else None)
 
 
-def _changed(old: WorkingState, one: Node, new: WorkingState, other: Node) -> NodeChange | None:
+def _changed(
+    old: WorkingState, one: Node, new: WorkingState, other: Node, budget: _Budget
+) -> NodeChange | None:
     fields = () if one.user_data == other.user_data else changed_fields(one, other)
-    chunks: int | None = None
-    if isinstance(one, ArrayNode) and isinstance(other, ArrayNode):
-        chunks = 0
-        if one.manifests != other.manifests:
-            chunks = len(differing_chunks(old, one, new, other))
+    chunks = _differing(old, one, new, other, budget)
     moved = one.path != other.path
-    if not fields and not chunks and not moved:
+    if not fields and chunks == 0 and not moved:
         return None
     what = "moved" if moved else "changed"
     return NodeChange(other.path, _kind(other), what, one.path if moved else None, fields, chunks)
+
+
+def _differing(
+    old: WorkingState, one: Node, new: WorkingState, other: Node, budget: _Budget
+) -> int | None:
+    """How many chunks differ; None: not counted, they are too many."""
+    if not (isinstance(one, ArrayNode) and isinstance(other, ArrayNode)):
+        return 0
+    if one.manifests == other.manifests:
+        return 0
+    first, last = ({ref.id for ref in node.manifests} for node in (one, other))
+    if not budget.allows(old, first - last) or not budget.allows(new, last - first):
+        return None
+    return len(differing_chunks(old, one, new, other))
 
 
 def differing_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode) -> I64:

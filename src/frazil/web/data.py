@@ -21,7 +21,7 @@ from frazil.web.chunk_maps import (
     changed_map,
     written_map,
 )
-from frazil.web.comparing import differing_chunks
+from frazil.web.comparing import differing_chunks, same_node
 from frazil.web.slices import SliceRequest, exact_value, read_view
 from frazil.web.touching import Touches, touches
 from frazil.web.work import PendingWork
@@ -35,8 +35,8 @@ def graph(ask: Ask) -> Answer:
     chosen = ask.text("v")
     start = max(0, ask.number("start", 0))
     count = min(max(1, ask.number("count", 100)), ask.limits.rows)
-    key, state = ("graph", ask.shown.name, chosen), ask.shown.state_key()
-    rows = ask.workers.long(key, lambda: _rows(ask, chosen), PATIENCE, state=state)
+    key, state = ("graph", chosen), ask.shown.state_key()
+    rows = ask.long(key, lambda: _rows(ask, chosen), PATIENCE, state=state)
     if isinstance(rows, PendingWork):
         return Data({"pending": True}, status=202)
     refs = ask.shown.refs()
@@ -87,10 +87,8 @@ def _row(row: Row, refs: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any]:
 
 
 def _touches(ask: Ask, node: ArrayNode) -> Touches | PendingWork:
-    key = ("touches", ask.shown.name, ask.snapshot_id, node.id)
-    return ask.workers.long(
-        key, lambda: touches(ask.shown, ask.snapshot_id, node.id, ask.limits), PATIENCE
-    )
+    key = ("touches", ask.snapshot_id, node.id)
+    return ask.long(key, lambda: touches(ask.shown, ask.snapshot_id, node.id, ask.limits), PATIENCE)
 
 
 def chunks(ask: Ask) -> Answer:
@@ -130,7 +128,7 @@ def changed(ask: Ask) -> Answer:
         node.grid, ask.limits.map_side, ask.optional("y"), ask.optional("x"), ask.numbered("c")
     )
     table = bounded_table(last, node, ask.limits)
-    earlier = next((each for each in first.tree if each.id == node.id), None)
+    earlier = same_node(first, node)
     if isinstance(earlier, ArrayNode):
         bounded_table(first, earlier, ask.limits)
         found = differing_chunks(first, earlier, last, node)

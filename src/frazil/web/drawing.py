@@ -12,7 +12,7 @@ from frazil.cli.text import size
 
 WIDTH: Final = 600
 HEIGHT: Final = 180
-LEFT: Final = 74
+LEFT: Final = 92
 RIGHT: Final = 16
 TOP: Final = 12
 BOTTOM: Final = 28

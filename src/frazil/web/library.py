@@ -24,6 +24,7 @@ from frazil.web.outline import Outline, outline_of
 SESSIONS: Final = 24
 """Sessions that are kept for each repository; one holds the nodes of a snapshot."""
 OUTLINES: Final = 4
+"""Trees of versions that are kept for each repository."""
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -37,6 +38,7 @@ class ServedRepository:
     _repository: Repository | None = field(default=None, repr=False)
     _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict, repr=False)
     _outlines: OrderedDict[str, Outline] = field(default_factory=OrderedDict, repr=False)
+    _listed: tuple[Hashable, Sequence[SnapshotInfo]] | None = field(default=None, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @property
@@ -126,9 +128,17 @@ class ServedRepository:
             tuple(sorted((name, str(at)) for name, at in refs.tags().items())),
         )
 
-    def snapshots(self) -> list[SnapshotInfo]:
+    def snapshots(self) -> Sequence[SnapshotInfo]:
         """All snapshots that branches and tags lead to, newest first."""
-        return self.repository.list_snapshots()
+        # Of some repositories from before spec 1 not all snapshots have a ref that leads there.
+        state = (self.state_key(), frozenset(context_of(self.repository).refs.heads()))
+        with self._lock:
+            if self._listed is not None and self._listed[0] == state:
+                return self._listed[1]
+        found = self.repository.list_snapshots()
+        with self._lock:
+            self._listed = (state, found)
+        return found
 
     def info(self, snapshot_id: str) -> SnapshotInfo:
         """What is known of a snapshot."""

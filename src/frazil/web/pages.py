@@ -18,7 +18,14 @@ from frazil.model.values import SnapshotInfo
 from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Page
 from frazil.web.chunk_maps import bounded_table, dimension_names
-from frazil.web.comparing import Changes, changed_fields, changes_of, compare
+from frazil.web.comparing import (
+    Changes,
+    NodeChange,
+    changed_fields,
+    changes_of,
+    compare,
+    same_node,
+)
 from frazil.web.work import PendingWork
 
 UPDATE_ROWS: Final = 100
@@ -37,17 +44,19 @@ def overview(ask: Ask) -> Answer:
     status = repository.get_status() if generation.repo_object else None
     snapshots = shown.snapshots()
     known = {each.id: each for each in snapshots}
-    refs = context.refs
+    branches, tags = context.refs.branches(), context.refs.tags()
 
     def named(found: Mapping[str, Any]) -> list[tuple[str, SnapshotInfo | None, str]]:
-        return [(name, known.get(str(at)), str(at)) for name, at in sorted(found.items())]
+        first = islice(sorted(found.items()), ask.limits.rows)
+        return [(name, known.get(str(at)), str(at)) for name, at in first]
 
     config = repository.config
     return Page(
         "overview.html",
         {
-            "branches": named(refs.branches()),
-            "tags": named(refs.tags()),
+            "branches": named(branches),
+            "tags": named(tags),
+            "counts": {"branch": len(branches), "tag": len(tags)},
             "commits": len(snapshots),
             "newest": snapshots[0] if snapshots else None,
             "oldest": snapshots[-1] if snapshots else None,
@@ -89,17 +98,23 @@ def _json(value: object, most: int) -> str:
 
 def history(ask: Ask) -> Answer:
     """The graph; its rows come as the page asks for them."""
-    chosen = ask.text("v")
-    branches = sorted(ask.shown.repository.list_branches())
-    tags = sorted(ask.shown.repository.list_tags())
-    return Page("history.html", {"chosen": chosen, "branches": branches, "tags": tags})
+    return Page("history.html", {"chosen": ask.text("v"), **_names(ask)})
+
+
+def _names(ask: Ask) -> dict[str, list[str]]:
+    """The branches and tags that a page offers: the first ones, where there are very many."""
+    repository, most = ask.shown.repository, ask.limits.rows
+    return {
+        "branches": sorted(repository.list_branches())[:most],
+        "tags": sorted(repository.list_tags())[:most],
+    }
 
 
 def commit(ask: Ask) -> Answer:
     """One commit, and what it changed."""
     snapshot_id = ask.snapshot_id
     info = ask.shown.info(snapshot_id)
-    files = ask.shown.repository.list_manifest_files(snapshot_id)
+    files = ask.session.state.manifest_files.values()
     changes: Changes | PendingWork | None = None
     if info.parent_id is not None:
         parent_id = info.parent_id
@@ -110,7 +125,7 @@ def commit(ask: Ask) -> Answer:
             )
             return changes_of(found, ask.limits.rows)
 
-        changes = ask.workers.long(("commit", ask.shown.name, snapshot_id), work, 4)
+        changes = ask.long(("commit", snapshot_id), work, 4)
     if isinstance(changes, PendingWork):
         return Page("working.html", {"what": "Looking what the commit changed"}, 202)
     tree = ask.session.state.tree
@@ -180,8 +195,7 @@ def _version(ask: Ask) -> dict[str, Any]:
         "version": ask.version,
         "snapshot_id": ask.snapshot_id,
         "info": ask.shown.info(ask.snapshot_id),
-        "branches": sorted(ask.shown.repository.list_branches()),
-        "tags": sorted(ask.shown.repository.list_tags()),
+        **_names(ask),
     }
 
 
@@ -233,10 +247,10 @@ def diff(ask: Ask) -> Answer:
     """What differs between two versions; neither need be an ancestor of the other."""
     before, after, old, new = _ends(ask)
 
-    def work() -> list[Any]:
-        return list(compare(ask.shown.session(old), ask.shown.session(new)))
+    def work() -> tuple[list[NodeChange], int]:
+        return compare(ask.shown.session(old), ask.shown.session(new), ask.limits)
 
-    found = ask.workers.long(("diff", ask.shown.name, old, new), work, 4)
+    found = ask.long(("diff", old, new), work, 4)
     if isinstance(found, PendingWork):
         return Page("working.html", {"what": "Comparing the versions"}, 202)
     return Page(
@@ -246,8 +260,8 @@ def diff(ask: Ask) -> Answer:
             "b": after,
             "old": ask.shown.info(old),
             "new": ask.shown.info(new),
-            "changes": found[: ask.limits.rows],
-            "total": len(found),
+            "changes": found[0],
+            "total": found[1],
             "text": _json,
             **_choices(ask),
         },
@@ -266,12 +280,7 @@ def _ends(ask: Ask) -> tuple[str, str, str, str]:
 
 
 def _choices(ask: Ask) -> dict[str, Any]:
-    recent = ask.shown.snapshots()[:50]
-    return {
-        "branches": sorted(ask.shown.repository.list_branches()),
-        "tags": sorted(ask.shown.repository.list_tags()),
-        "recent": recent,
-    }
+    return {**_names(ask), "recent": ask.shown.snapshots()[:50]}
 
 
 def diff_array(ask: Ask) -> Answer:
@@ -279,7 +288,7 @@ def diff_array(ask: Ask) -> Answer:
     before, after, old, new = _ends(ask)
     first, last = ask.shown.session(old), ask.shown.session(new)
     node = last.state.array(ask.path)
-    earlier = next((each for each in first.state.tree if each.id == node.id), None)
+    earlier = same_node(first.state, node)
     has_old = isinstance(earlier, ArrayNode)
     shape = [axis.array_length for axis in node.shape]
     about = {

@@ -13,10 +13,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from frazil.cli.places import as_prefix
-from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError, SessionStateError
+from frazil.masking import safe
 from frazil.urls import parse_url
-from frazil.web.asking import Answer, Ask, Page
-from frazil.web.work import BusyError
+from frazil.web.asking import Answer, Ask, Page, status_of
+from frazil.web.work import BusyError, PendingWork
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 ROWS: Final = 500
 SECONDS: Final = 50.0
-"""How long a query may run; less than a request may wait."""
+"""How long a query may run."""
+PATIENCE: Final = 8.0
+"""Seconds that a page waits for a query before it says that it is running."""
 LENGTH: Final = 20_000
 REFUSED: Final = frozenset({"reflect", "java_method", "try_reflect", "identifier"})
 """Functions that call Java, or make names of texts."""
@@ -36,14 +39,26 @@ _running = threading.Lock()
 def sql(ask: Ask) -> Answer:
     """A form for a query, and the rows that it gives."""
     query = ask.text("q").strip()
-    values = {"query": query, "version": ask.version, "rows_at_most": ROWS, "foreign": False}
+    values = {"query": query, "version": ask.version, "rows_at_most": ROWS}
+    values |= {"foreign": False, "problem": None}
     empty = {"columns": (), "rows": (), "is_cut": False, "numbers": (), "ran": False}
     if not query:
         return Page("sql.html", {**values, **empty})
     if ask.is_foreign:  # a link of another site may propose a query, and not run it
         return Page("sql.html", {**values, **empty, "foreign": True})
-    explain, checked = checked_query(query)
-    found = _run(ask, checked, explain=explain)
+    try:
+        explain, checked = checked_query(query)
+        found = ask.long(
+            ("sql", ask.snapshot_id, checked, explain),
+            lambda: _run(ask, checked, explain=explain),
+            PATIENCE,
+            state=ask.shown.state_key(),
+        )
+    except FrazilError as error:  # beside the query, which one would like to mend
+        problem = safe(str(error))
+        return Page("sql.html", {**values, **empty, "problem": problem}, status_of(error))
+    if isinstance(found, PendingWork):  # the first one waits for Spark to start
+        return Page("working.html", {"what": "Running the query"}, 202)
     shown = {
         "columns": found.columns,
         "numbers": found.are_numbers,

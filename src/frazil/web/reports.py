@@ -47,13 +47,8 @@ def _by(ask: Ask) -> str:
 def _report(
     ask: Ask, template: str, key: tuple[object, ...], work: Callable[[], dict[str, Any]]
 ) -> Answer:
-    found = ask.workers.long(
-        (template, ask.shown.name, *key),
-        work,
-        PATIENCE,
-        state=ask.shown.state_key(),
-        report=True,
-    )
+    state = ask.shown.state_key()
+    found = ask.long((template, *key), work, PATIENCE, state=state, report=True)
     if isinstance(found, PendingWork):
         return Page("panels/working.html", {}, 202)
     return Page(template, found)

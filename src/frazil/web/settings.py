@@ -32,6 +32,8 @@ class RequestLimits:
     """commits that are looked through for those that touched an array"""
     text: int = 40_000
     """characters of one document"""
+    piece: int = 2 << 20
+    """bytes of a chunk that are held at once while it is sent as it is stored"""
     seconds: float = 60.0
     """how long a request may wait for its answer"""
     threads: int = 4

@@ -27,6 +27,7 @@ Values: TypeAlias = npt.NDArray[Any]
 TEXT_CELLS: Final = 2_000
 """Cells of arrays of text that one request shows."""
 TEXT_CHARS: Final = 200
+MOST_AXES: Final = 64
 UNITS: Final = ("units", "long_name", "standard_name", "calendar")
 NORTH: Final = ("degrees_north", "degree_north", "degrees_n", "degreesn")
 
@@ -159,7 +160,7 @@ def read_view(session: Session, path: str, wish: SliceRequest, limits: RequestLi
     Raises:
         FrazilError: it cannot be read, or is too much.
     """
-    array = session.array(path)
+    array = _opened(session, path)
     view = plan_view(array.shape, _chunk_shape(array), _itemsize(array), wish, limits)
     index = tuple(
         slice(span.start, span.stop, span.step) if axis in view.shown else span.start
@@ -189,6 +190,25 @@ def read_view(session: Session, path: str, wish: SliceRequest, limits: RequestLi
         **_described(array.attrs),
     }
     return _cells(header, found)
+
+
+def _opened(session: Session, path: str) -> BulkArray:
+    """An array whose values can be read here.
+
+    Raises:
+        InvalidInputError: they cannot, since its type or a codec is unknown here.
+    """
+    try:
+        array = session.array(path)
+        _ = array.dtype
+    except (LookupError, TypeError, ValueError, ImportError) as error:
+        if isinstance(error, FrazilError):
+            raise
+        why = clean(str(error))[:TEXT_CHARS]
+        raise InvalidInputError(f"the values cannot be read here: {why}") from error
+    if array.ndim > MOST_AXES:
+        raise InvalidInputError(f"{array.ndim} dimensions are more than numpy has room for")
+    return array
 
 
 def _chunk_shape(array: BulkArray) -> list[int]:
@@ -281,7 +301,7 @@ def coordinates(
     if where is None or not span.count:
         return None
     try:
-        array = session.array(where)
+        array = _opened(session, where)
         if _decoded(SliceView((span,), (0,)), _chunk_shape(array), _itemsize(array)) > (
             limits.decoded_bytes
         ):
@@ -349,7 +369,7 @@ def exact_value(
     Raises:
         InvalidInputError: there is no such cell, or its chunk is too large.
     """
-    array = session.array(path)
+    array = _opened(session, path)
     inside = len(index) == array.ndim and all(
         0 <= one < length for one, length in zip(index, array.shape, strict=True)
     )

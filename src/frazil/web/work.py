@@ -31,14 +31,6 @@ class PendingWork:
 PENDING: Final = PendingWork()
 
 
-@dataclass(slots=True)
-class _Crew:
-    """The threads of one repository."""
-
-    pool: ThreadPoolExecutor
-    waiting: int = 0
-
-
 @dataclass(eq=False, slots=True)
 class _Job:
     """Long work, and the state of the repository that it was begun for."""
@@ -48,21 +40,53 @@ class _Job:
     is_delivered: bool = False
 
 
+class _Crew:
+    """The threads of one repository, and the long work that is kept of it."""
+
+    def __init__(self, threads: int) -> None:
+        self.pool = ThreadPoolExecutor(threads, "frazil-web")
+        self.views = ThreadPoolExecutor(2, "frazil-web-views")
+        self.reports = ThreadPoolExecutor(1, "frazil-web-reports")
+        self.waiting = 0
+        self.jobs: OrderedDict[Hashable, _Job] = OrderedDict()
+
+    def make_room(self) -> None:
+        """Forget results that were not asked for lately.
+
+        Raises:
+            BusyError: too much is being made.
+        """
+        done = [key for key, job in self.jobs.items() if job.future.done()]
+        for key in done[: max(0, len(self.jobs) - KEPT + 1)]:
+            del self.jobs[key]
+        if len(self.jobs) >= KEPT:
+            raise _busy("too many reports are being made; try again in a moment")
+
+    def close(self) -> None:
+        """Take no more work."""
+        for pool in (self.pool, self.views, self.reports):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
 class Workers:
     """Threads that answer requests, and others for what may take longer than a request.
 
-    Each repository has threads of its own: where a storage hangs, only its own pages wait. Reports
-    (checks, shares, garbage) may take minutes and have a separate thread, so that the graph and
-    comparisons do not wait for them.
+    Each repository has threads of its own, its crew: where a storage hangs, only its own pages
+    wait. Reports (checks, shares, garbage) may take minutes and have a thread of their own; what
+    a page cannot do without (the graph, a comparison) does not wait for them.
     """
 
     def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         self._crews: dict[str, _Crew] = {}
-        self._views = ThreadPoolExecutor(2, "frazil-web-views")
-        self._reports = ThreadPoolExecutor(1, "frazil-web-reports")
         self._lock = Lock()
-        self._jobs: OrderedDict[Hashable, _Job] = OrderedDict()
+
+    def _crew(self, name: str) -> _Crew:
+        """The crew of a repository that there is; the caller has the lock."""
+        found = self._crews.get(name)
+        if found is None:
+            found = self._crews[name] = _Crew(self._limits.threads)
+        return found
 
     async def run(
         self,
@@ -70,19 +94,19 @@ class Workers:
         work: Callable[..., T],
         *args: object,
         seconds: float | None = None,
+        is_begun: bool = False,
     ) -> T:
         """Call a function in a thread of a crew, the name of a repository that there is.
+
+        A part of an answer that `is_begun` is never refused, since the client has its head.
 
         Raises:
             BusyError: too many wait already, or it took too long.
         """
         patience = self._limits.seconds if seconds is None else seconds
         with self._lock:
-            found = self._crews.get(crew)
-            if found is None:
-                pool = ThreadPoolExecutor(self._limits.threads, "frazil-web")
-                found = self._crews[crew] = _Crew(pool)
-            if found.waiting >= self._limits.waiting:
+            found = self._crew(crew)
+            if found.waiting >= self._limits.waiting and not is_begun:
                 raise _busy("the server is busy; try again in a moment")
             found.waiting += 1
         future = found.pool.submit(work, *args)
@@ -98,6 +122,7 @@ class Workers:
 
     def long(
         self,
+        crew: str,
         key: Hashable,
         work: Callable[[], T],
         patience: float,
@@ -114,43 +139,36 @@ class Workers:
             BusyError: too much of the kind waits already.
         """
         with self._lock:
-            job = self._jobs.get(key)
+            found = self._crew(crew)
+            job = found.jobs.get(key)
             if job is None or (job.state != state and job.is_delivered):
-                self._jobs.pop(key, None)
-                self._forget()
-                pool = self._reports if report else self._views
-                job = self._jobs[key] = _Job(state, pool.submit(work))
-            self._jobs.move_to_end(key)
+                found.jobs.pop(key, None)
+                found.make_room()
+                pool = found.reports if report else found.views
+                job = found.jobs[key] = _Job(state, pool.submit(work))
+            found.jobs.move_to_end(key)
         try:
             result: T = job.future.result(patience)
         except TimeoutError:
             if job.future.done():  # it was the work's own
-                self._drop(key)
+                self._drop(found, key)
                 raise
             return PENDING
         except BaseException:
-            self._drop(key)  # so that a reload tries again
+            self._drop(found, key)  # so that a reload tries again
             raise
         job.is_delivered = True
         return result
 
-    def _drop(self, key: Hashable) -> None:
+    def _drop(self, crew: _Crew, key: Hashable) -> None:
         with self._lock:
-            self._jobs.pop(key, None)
-
-    def _forget(self) -> None:
-        done = [key for key, job in self._jobs.items() if job.future.done()]
-        for key in done[: max(0, len(self._jobs) - KEPT + 1)]:
-            del self._jobs[key]
-        if len(self._jobs) >= KEPT:
-            raise _busy("too many reports are being made; try again in a moment")
+            crew.jobs.pop(key, None)
 
     def close(self) -> None:
         """Take no more work."""
         with contextlib.suppress(RuntimeError):
-            crews = [crew.pool for crew in self._crews.values()]
-            for pool in (*crews, self._views, self._reports):
-                pool.shutdown(wait=False, cancel_futures=True)
+            for crew in self._crews.values():
+                crew.close()
 
 
 def _busy(text: str) -> BusyError:

@@ -2,14 +2,18 @@
 
 A version that is a whole snapshot id never changes, so its answers may be kept for ever; others
 are asked again, and their ETags name the snapshot, so that asking again costs no bytes.
+
+A chunk may be larger than the memory: it is read piece by piece, as the client takes it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from frazil.errors import InvalidInputError, NotFoundError
@@ -21,12 +25,17 @@ from frazil.transaction.keyspace import (
     KeySpace,
     LastBytes,
     PendingChunk,
+    byte_offsets,
 )
 from frazil.web.library import Library
 
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{1,18})?|-(\d{1,18}))")
 _FOREVER: Final = "max-age=31536000, immutable"
 _ASK_AGAIN: Final = "no-cache"
+
+
+BodyPiece: TypeAlias = Callable[[], bytes]
+"""Reads one piece of a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,8 @@ class HttpAnswer:
     status: int
     headers: dict[str, str]
     body: bytes = b""
+    """all of it, or its first piece"""
+    rest: Iterator[BodyPiece] | None = None
 
 
 def split_path(text: str) -> tuple[str, str, str]:
@@ -58,7 +69,7 @@ class RequestHeaders:
     """What the headers of a request say."""
 
     span: str | None = None
-    """`ByteRange`"""
+    """`Range`"""
     if_range: str | None = None
     """`If-Range`: the range counts only if this is still the value's ETag"""
     known: str | None = None
@@ -68,8 +79,8 @@ class RequestHeaders:
     """whether a token is asked for: caches that others use must not keep the answer"""
 
 
-def serve_key(library: Library, text: str, asked: RequestHeaders) -> HttpAnswer:
-    """Answer a request for a key.
+def serve_key(library: Library, text: str, asked: RequestHeaders, piece: int) -> HttpAnswer:
+    """Answer a request for a key, with bodies in pieces of so many bytes.
 
     Raises:
         FrazilError: there is no such repository or version, or it cannot be read.
@@ -101,14 +112,24 @@ def serve_key(library: Library, text: str, asked: RequestHeaders) -> HttpAnswer:
             span = _span(asked.span, size)
         except InvalidInputError:
             return HttpAnswer(416, {**headers, "content-range": f"bytes */{size}"})
-    if span is None:
-        headers["content-length"] = str(size)
-    else:
-        first, last = _ends(span, size)
+    first, last = byte_offsets(span, size)
+    if span is not None:
         status = 206
         headers["content-range"] = f"bytes {first}-{last - 1}/{size}"
-        headers["content-length"] = str(last - first)
-    return HttpAnswer(status, headers, b"" if asked.is_head else keys.get(key, span) or b"")
+    headers["content-length"] = str(last - first)
+    if asked.is_head:
+        return HttpAnswer(status, headers)
+    if isinstance(found, bytes):
+        return HttpAnswer(status, headers, found[first:last])
+    context = keys.state.context
+    pieces = (
+        partial(replace(found, start=at, end=min(at + piece, last)).read, context)
+        for at in range(first, last, piece)
+    )
+    # The first one before anything is sent: what is missing or refused has an answer of its own.
+    begin = next(pieces, None)
+    body = b"" if begin is None else begin()
+    return HttpAnswer(status, headers, body, pieces if last - first > piece else None)
 
 
 def _kept(asked: RequestHeaders) -> str:
@@ -116,7 +137,7 @@ def _kept(asked: RequestHeaders) -> str:
 
 
 def _span(text: str, size: int) -> ByteSelection | None:
-    """The bytes that a `ByteRange` header means; None to send all.
+    """The bytes that a `Range` header means; None to send all.
 
     Raises:
         InvalidInputError: the value has no such bytes.
@@ -136,13 +157,3 @@ def _span(text: str, size: int) -> ByteSelection | None:
     if int(last) < int(first):
         return None
     return ByteRange(int(first), min(int(last) + 1, size))
-
-
-def _ends(span: ByteSelection, size: int) -> tuple[int, int]:
-    match span:
-        case ByteRange(start, end):
-            return start, end
-        case BytesFrom(offset):
-            return offset, size
-        case LastBytes(count):
-            return size - count, size

@@ -497,3 +497,21 @@ def test_equal_sessions_and_stores_have_equal_hashes(newest: Repository) -> None
     assert hash(one) == hash(two)
     assert one.store == one.store
     assert hash(one.store) == hash(one.store)
+
+
+def test_all_snapshots_are_listed_once_however_many_refs_lead_there(repository: Repository) -> None:
+    wanted = {repository.lookup_branch("main")}
+    for number in range(6):
+        session = repository.writable_session("main")
+        write_keys(session, {f"g{number}/zarr.json": group_document()})
+        made = session.commit(f"commit {number}")
+        wanted.add(made)
+        repository.create_tag(f"tag-{number}", made)
+        repository.create_branch(f"branch-{number}", made)
+        session = repository.writable_session(f"branch-{number}")
+        write_keys(session, {f"side-{number}/zarr.json": group_document()})
+        wanted.add(session.commit("aside"))
+    listed = [each.id for each in repository.list_snapshots()]
+    assert sorted(listed) == sorted(wanted)
+    times = [each.written_at for each in repository.list_snapshots()]
+    assert times == sorted(times, reverse=True)

@@ -154,6 +154,7 @@ def ingest(
 
 
 TASK_BYTES: Final = 256 << 20
+"""Bytes that one task copies: some seconds of work, so that a retry repeats little."""
 TASK_CHUNKS: Final = 2048
 """Chunk objects that one item of work deals with, unless they are larger than that."""
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_MEMORY: Final = 512 << 20
+"""Memory of a task unless the caller says otherwise."""
 WRITE_BYTES: Final = 32 << 20
 """Encoded chunks that are stored together."""
 _PIECES: Final = "part long, chunk long, box binary, cells binary"

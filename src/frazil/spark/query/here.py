@@ -40,6 +40,7 @@ T = TypeVar("T")
 SETTING: Final = "spark.frazil.sql.localBytes"
 """The setting of Spark with the decoded bytes up to which reads are done here; 0 for never."""
 LOCAL_BYTES: Final = 64 << 20
+"""Decoded bytes up to which reads are done on the driver, where the setting is not given."""
 MOST_ROWS: Final = 1 << 18
 """Rows that are made here at most: many rows are better made by many tasks."""
 _THREADS: Final = min(8, os.cpu_count() or 2)

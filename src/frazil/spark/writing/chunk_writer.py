@@ -30,7 +30,9 @@ from frazil.storage.base import Bytes
 from frazil.transaction.opened import context_of
 
 FLUSH_BYTES: Final = 32 << 20
+"""Encoded chunks are stored once there are so many bytes,"""
 FLUSH_CHUNKS: Final = 4096
+"""or so many chunks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,6 +41,7 @@ from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 REBASE_TRIES: Final = 100
+"""Rebases of one write before it gives up."""
 _SOLVERS: Final[Mapping[str, ConflictSolver | None]] = {
     "detect": ConflictDetector(),
     "none": None,

@@ -1,11 +1,19 @@
 // Chunk maps: one square for each chunk, or for several, coloured by what was chosen.
 import { ask, el, keep, params, size, withParams } from "./net.js";
 import { scale, step } from "./colours.js";
+import { stepped } from "./picture.js";
 
 const KINDS = ["absent", "inline", "native", "virtual", "several kinds"];
 const NAMES = { kind: "kind", size: "size", age: "age", commit: "commit" };
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Two times for people: their days, and the hours too if it is the same day. */
+function days(...times) {
+  const texts = times.map((each) => new Date(each).toISOString().slice(0, 16).replace("T", " "));
+  const same = texts[0].slice(0, 10) === texts[1].slice(0, 10);
+  return texts.map((text) => (same ? text : text.slice(0, 10)));
+}
 
 class ChunkMap {
   constructor(root) {
@@ -18,8 +26,9 @@ class ChunkMap {
     this.state = root.dataset.controls ? params() : {};
     if (this.state.by in NAMES) this.by = this.state.by;
     root.replaceChildren(this.controls, el("div", { class: "map-frame" }, this.canvas), this.legend, this.told);
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
-    this.canvas.addEventListener("click", (event) => this.open(event));
+    this.canvas.addEventListener("pointermove", (event) => this.point(this.cell(event)));
+    this.canvas.addEventListener("click", (event) => this.open(this.cell(event)));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
     addEventListener("resize", () => this.draw());
     addEventListener("frazil-theme", () => this.draw());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -123,6 +132,11 @@ class ChunkMap {
         pen.fillRect(column * cw, row * ch, Math.max(cw - gap, 0.5), Math.max(ch - gap, 0.5));
       }
     }
+    if (this.at && this.at.row < data.rows && this.at.column < data.columns) {
+      pen.strokeStyle = css("--ink");
+      pen.lineWidth = 2;
+      pen.strokeRect(this.at.column * cw + 1, this.at.row * ch + 1, Math.max(cw - gap - 2, 1), Math.max(ch - gap - 2, 1));
+    }
     this.drawLegend();
   }
 
@@ -134,7 +148,7 @@ class ChunkMap {
     const parts = [];
     if (this.by === "changed") parts.push(key("changed", `changed (${data.total})`), key("present", "unchanged"), key("hole", "no chunk"));
     else if (this.by === "size" && data.count.some(Boolean)) parts.push(this.ramp(size(Math.round(Math.exp(this.range[0]) - 1)), size(Math.round(Math.exp(this.range[1]) - 1))));
-    else if (this.by === "age" && data.written.some((n) => n >= 0)) parts.push(this.ramp(new Date(this.range[0]).toISOString().slice(0, 10), new Date(this.range[1]).toISOString().slice(0, 10)));
+    else if (this.by === "age" && data.written.some((n) => n >= 0)) parts.push(this.ramp(...days(...this.range)));
     else if (this.by === "commit") {
       const used = [...new Set(data.written.filter((n) => n >= 0))].sort((a, b) => a - b).slice(0, 8);
       parts.push(...used.map((n) => el("span", { class: "key-text" }, el("span", { class: `key lane-${n % 8}` }),
@@ -163,8 +177,19 @@ class ChunkMap {
     return { row, column, number: row * data.columns + column };
   }
 
-  point(event) {
-    const cell = this.cell(event);
+  /** Arrows go from cell to cell, Enter opens one. */
+  key(event) {
+    if (!this.data) return;
+    if (event.key === "Enter" && this.at) this.open(this.at);
+    const next = stepped(event.key, this.at || { row: 0, column: -1 }, this.data.rows, this.data.columns);
+    if (!next) return;
+    event.preventDefault();
+    this.at = { ...next, number: next.row * this.data.columns + next.column };
+    this.draw();
+    this.point(this.at);
+  }
+
+  point(cell) {
     if (!cell) return;
     const data = this.data;
     const place = [];
@@ -182,8 +207,7 @@ class ChunkMap {
     this.told.textContent = `${place.join(", ") || "the chunk"}: ${what}${changed}${commit}`;
   }
 
-  async open(event) {
-    const cell = this.cell(event);
+  async open(cell) {
     const data = this.data;
     if (!cell || !this.root.dataset.detail || data.cell_chunks !== 1) return;
     const index = data.grid.map((n, axis) => (axis === data.y ? cell.row : axis === data.x ? cell.column : data.fixed[axis] ?? 0));

@@ -1,6 +1,6 @@
 // The data of an array: a picture or a plot, and the commits that touched it.
 import { ask, askValues, el, keep, withParams } from "./net.js";
-import { Picture, extent, histogram, legend, linePlot, placed, worded } from "./picture.js";
+import { Picture, extent, histogram, legend, linePlot, placed, stepped, worded } from "./picture.js";
 import { Stand, ends } from "./controls.js";
 
 const root = document.getElementById("view");
@@ -176,11 +176,10 @@ function zoom(from, to) {
 }
 
 function key(event) {
-  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [picture.upward ? 1 : -1, 0], ArrowDown: [picture.upward ? -1 : 1, 0] };
-  if (event.key in steps && last) {
+  const next = last && stepped(event.key, pinned || { row: 0, column: 0 }, ...last.header.shape, picture.upward);
+  if (next) {
     event.preventDefault();
-    const [rows, columns] = last.header.shape, from = pinned || { row: 0, column: 0 };
-    pin({ row: Math.max(0, Math.min(rows - 1, from.row + steps[event.key][0])), column: Math.max(0, Math.min(columns - 1, from.column + steps[event.key][1])) });
+    pin(next);
   } else if (event.key === "Escape") stand.set({ windows: {} });
 }
 
@@ -209,7 +208,7 @@ async function loadCommits() {
     const say = () => {
       const one = commits[Number(slider.value)];
       label.replaceChildren(el("span", { class: "mono", text: one.id.slice(0, 8) }), ` ${one.time.slice(0, 16).replace("T", " ")} `,
-        el("span", { text: one.message.split("\n")[0] || "(no message)" }), el("span", { class: "dim", text: ` ${one.what}${one.chunks ? `, ${one.chunks} chunk${one.chunks === 1 ? "" : "s"}` : ""}` }));
+        el("span", { class: "foreign", text: one.message.split("\n")[0] || "(no message)" }), el("span", { class: "dim", text: ` ${one.what}${one.chunks ? `, ${one.chunks} chunk${one.chunks === 1 ? "" : "s"}` : ""}` }));
       const newest = Number(slider.value) === commits.length - 1;
       compare.hidden = newest;
       compare.href = withParams(root.dataset.diff, { a: one.id, b: about.snapshot, path: about.path });

@@ -1,6 +1,6 @@
 // One array of two versions: before, after and the difference, side by side.
 import { askValues, el, withParams } from "./net.js";
-import { Picture, extent, histogram, legend, linePlot, placed, worded } from "./picture.js";
+import { Picture, extent, histogram, legend, linePlot, placed, stepped, worded } from "./picture.js";
 import { Stand, ends } from "./controls.js";
 
 const root = document.getElementById("view");
@@ -10,7 +10,7 @@ stand.rebuilt = () => build();
 const sliders = el("div", { class: "sliders" }), choices = el("div", { class: "controls" });
 const told = el("p", { class: "pointer", text: " " }), note = el("p", { class: "note", hidden: true });
 const names = ["before", "after", "difference"];
-const pictures = names.map((name) => new Picture(`Values ${name}`, { point: (cell) => tell(cell), zoom: (from, to) => zoom(from, to), reset: () => stand.set({ windows: {} }) }));
+const pictures = names.map((name) => new Picture(`Values ${name}`, { point: (cell) => tell(cell), zoom: (from, to) => zoom(from, to), reset: () => stand.set({ windows: {} }), key: (event) => key(event) }));
 const sides = names.map(() => el("div", { class: "side" }));
 const stages = names.map((name, n) => el("figure", { class: `third ${name}` }, el("figcaption", { text: name === "difference" ? "after − before" : name }), pictures[n].element, sides[n]));
 let running = null, found = [];
@@ -102,6 +102,14 @@ function tell(cell) {
   }).filter(Boolean);
   told.replaceChildren(el("b", { text: values.join(", ") }), el("span", { class: "dim", text: ` at ${place.join(", ")}` }));
   pictures.forEach((picture, n) => found[n] && picture.mark(cell));
+}
+
+function key(event) {
+  const next = found[1] && stepped(event.key, pictures[1].marked || { row: 0, column: 0 }, ...found[1].header.shape, pictures[1].upward);
+  if (next) {
+    event.preventDefault();
+    tell(next);
+  } else if (event.key === "Escape") stand.set({ windows: {} });
 }
 
 function zoom(from, to) {

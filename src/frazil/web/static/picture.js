@@ -80,6 +80,14 @@ function apart(found, place, anchor) {
   });
 }
 
+/** The cell that an arrow key leads to from another one, or null for other keys. */
+export function stepped(key, from, rows, columns, upward = false) {
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [upward ? 1 : -1, 0], ArrowDown: [upward ? -1 : 1, 0] };
+  if (!(key in steps) || !rows || !columns) return null;
+  const [down, across] = steps[key];
+  return { row: Math.max(0, Math.min(rows - 1, from.row + down)), column: Math.max(0, Math.min(columns - 1, from.column + across)) };
+}
+
 /** A picture of a plane. */
 export class Picture {
   constructor(label, events = {}) {
@@ -195,9 +203,8 @@ export class Picture {
       if (y < top || y > top + height) continue;
       parts.push(svg("line", { x1: left - 5, x2: left, y1: y, y2: y }), svg("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, clipped(tick.text, 9)));
     }
-    const name = (dim, axis) => (axis.units ? `${dim} (${axis.units})` : dim);
-    parts.push(svg("text", { class: "title", x: left + width / 2, y: top + height + 38, "text-anchor": "middle" }, name(this.dims[1], across)));
-    parts.push(svg("text", { class: "title", x: 12, y: top + height / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${top + height / 2})` }, name(this.dims[0], down)));
+    parts.push(svg("text", { class: "title", x: left + width / 2, y: top + height + 38, "text-anchor": "middle" }, titled(this.dims[1], across.units, width)));
+    parts.push(upright(12, top + height / 2, titled(this.dims[0], down.units, height)));
     this.axes.setAttribute("width", left + width + right);
     this.axes.setAttribute("height", top + height + bottom);
     this.axes.replaceChildren(...parts);
@@ -219,13 +226,23 @@ export class Picture {
   }
 }
 
+/** A name with its units, cut to the room there is for it; letters are about 7 wide. */
+function titled(name, units, room) {
+  return clipped(units ? `${name} (${units})` : name, Math.max(8, Math.floor(room / 7)));
+}
+
+/** Text that is read from below, around a place. */
+function upright(x, y, text) {
+  return svg("text", { class: "title", x, y, "text-anchor": "middle", transform: `rotate(-90 ${x} ${y})` }, text);
+}
+
 function clipped(text, most) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
 /** A plot of a line of values; the place of one of them may be marked. */
 export function linePlot(header, values, dim, marked, label, width = 640) {
-  const height = 220, left = 74, right = 16, top = 12, bottom = 44;
+  const height = 220, right = 16, top = 12, bottom = 44;
   const made = svg("svg", { class: "plot", width, height, role: "img", "aria-label": label });
   const axis = header.axes[0], range = extent(values);
   const count = values.length;
@@ -235,18 +252,22 @@ export function linePlot(header, values, dim, marked, label, width = 640) {
   }
   let [low, high] = range;
   if (low === high) { low -= Math.abs(low) * 0.05 || 1; high += Math.abs(high) * 0.05 || 1; }
+  const marks = ticks(low, high, 6).map((value) => ({ value, text: header.kind === "time" ? time(value).slice(0, 10) : shown(value, 5) }));
+  const units = header.kind === "time" ? "" : header.units || "";
+  const left = Math.max(...marks.map((mark) => mark.text.length)) * 7 + (units ? 34 : 16);
   const x = (n) => left + (count === 1 ? 0.5 : n / (count - 1)) * (width - left - right);
   const y = (value) => height - bottom - ((value - low) / (high - low)) * (height - top - bottom);
-  for (const value of ticks(low, high, 6)) {
+  for (const { value, text } of marks) {
     made.append(svg("line", { class: "rule", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
-      svg("text", { class: "tick", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, header.kind === "time" ? time(value).slice(0, 10) : shown(value, 5)));
+      svg("text", { class: "tick", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, text));
   }
+  if (units) made.append(upright(12, top + (height - top - bottom) / 2, titled(units, "", height - top - bottom)));
   const across = (tick) => Math.min(Math.max(x(tick.at * count - 0.5), left), width - right);
   const anchor = (tick) => (across(tick) > width - right - 30 ? "end" : across(tick) < left + 30 ? "start" : "middle");
   for (const tick of apart(axisTicks(axis, count, Math.floor(width / (axis.kind === "text" ? 100 : 60))), across, anchor)) {
     made.append(svg("text", { class: "tick", x: across(tick), y: height - bottom + 18, "text-anchor": anchor(tick) }, tick.text));
   }
-  made.append(svg("text", { class: "title", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, axis.units ? `${dim} (${axis.units})` : dim));
+  made.append(svg("text", { class: "title", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, titled(dim, axis.units, width - left - right)));
   let path = "", pen = false;
   for (let n = 0; n < count; n++) {
     const value = values[n];

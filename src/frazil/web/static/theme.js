@@ -4,6 +4,8 @@ const chosen = (() => {
 })();
 if (chosen) document.documentElement.dataset.theme = chosen;
 document.addEventListener("DOMContentLoaded", () => {
+  // On a phone the tabs are wider than the screen: show the one that is open.
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   const button = document.getElementById("theme");
   if (!button) return;
   button.addEventListener("click", () => {
