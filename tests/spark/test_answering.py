@@ -259,6 +259,21 @@ def test_what_was_written_or_decoded_otherwise_since_is_read(tmp_path: Path) -> 
     assert answer() == (3, 1610.0, 1000.0)
 
 
+def test_a_selection_of_whole_chunks_is_answered_and_one_that_cuts_is_read(tmp_path: Path) -> None:
+    data = xr.Dataset({"v": (("x",), np.arange(12.0))}, coords={"x": np.arange(12)})
+    make_repository(tmp_path / "r", data, v={"chunks": (4,)}).audit.analyze()
+    for chosen, read in {"x >= 4 AND x < 12": 0, "x > 4": 1, "x != 5 AND x < 11": 2}.items():
+        parts = partitions_of(
+            tmp_path / "r",
+            layout="aggregates",
+            variables="v",
+            aggregates="v=[max]",
+            where=chosen,
+            chunks_per_partition=1,
+        )
+        assert sum(isinstance(part.value, tuple) for part in parts) == read, chosen
+
+
 @pytest.mark.parametrize("more", [{}, {"value_where": "v > 20"}])
 def test_tasks_read_what_was_planned_whatever_became_of_statistics(
     tmp_path: Path, more: dict[str, str]
