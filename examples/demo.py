@@ -125,7 +125,7 @@ class Demo:
                 spark=self.spark,
                 append=after > 0,
                 message=message,
-                progress=lambda now: tell(now.files_done, now.files),
+                progress=lambda now: tell(now.done, now.total),
             )
         assert report.snapshot_id is not None
         print(
@@ -155,7 +155,7 @@ class Demo:
                 {"time": -1, "lat": 19, "lon": 20},
                 spark=self.spark,
                 options={"authorize-virtual-chunk-access": self.allowed},
-                progress=lambda _, now, total: tell(now, total),
+                progress=lambda now: tell(now.done, now.total),
             )
         print(f"  {done.chunks} chunks, {done.bytes / 1e6:.1f} MB: commit {done.snapshot_id}")
 

@@ -54,16 +54,18 @@ _NAMES: Final = {
         "r2_storage redirect_storage s3_object_store_storage s3_storage s3_store "
         "tigris_storage"
     ),
-    "frazil.storage.credentials": (
-        "AzureCredentials AzureRefreshableCredential AzureStaticCredentials Credentials "
-        "GcsBearerCredential GcsCredentials GcsStaticCredentials HttpAccess "
-        "LocalFileSystemAccess S3Credentials S3StaticCredentials "
+    "frazil.storage.credential_functions": (
         "azure_anonymous_credentials azure_credentials azure_from_env_credentials "
         "azure_refreshable_credentials azure_static_credentials containers_credentials "
         "gcs_anonymous_credentials gcs_credentials gcs_from_env_credentials "
         "gcs_refreshable_credentials gcs_static_credentials s3_anonymous_credentials "
         "s3_credentials s3_from_env_credentials s3_refreshable_credentials "
         "s3_static_credentials"
+    ),
+    "frazil.storage.credentials": (
+        "AzureCredentials AzureRefreshableCredential AzureStaticCredentials Credentials "
+        "GcsBearerCredential GcsCredentials GcsStaticCredentials HttpAccess "
+        "LocalFileSystemAccess S3Credentials S3StaticCredentials"
     ),
     "frazil.store": "FrazilStore",
     "frazil.transfer.cloning": "clone",

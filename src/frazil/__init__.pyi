@@ -107,6 +107,34 @@ from frazil.storage.constructors import s3_object_store_storage as s3_object_sto
 from frazil.storage.constructors import s3_storage as s3_storage
 from frazil.storage.constructors import s3_store as s3_store
 from frazil.storage.constructors import tigris_storage as tigris_storage
+from frazil.storage.credential_functions import (
+    azure_anonymous_credentials as azure_anonymous_credentials,
+)
+from frazil.storage.credential_functions import azure_credentials as azure_credentials
+from frazil.storage.credential_functions import (
+    azure_from_env_credentials as azure_from_env_credentials,
+)
+from frazil.storage.credential_functions import (
+    azure_refreshable_credentials as azure_refreshable_credentials,
+)
+from frazil.storage.credential_functions import azure_static_credentials as azure_static_credentials
+from frazil.storage.credential_functions import containers_credentials as containers_credentials
+from frazil.storage.credential_functions import (
+    gcs_anonymous_credentials as gcs_anonymous_credentials,
+)
+from frazil.storage.credential_functions import gcs_credentials as gcs_credentials
+from frazil.storage.credential_functions import gcs_from_env_credentials as gcs_from_env_credentials
+from frazil.storage.credential_functions import (
+    gcs_refreshable_credentials as gcs_refreshable_credentials,
+)
+from frazil.storage.credential_functions import gcs_static_credentials as gcs_static_credentials
+from frazil.storage.credential_functions import s3_anonymous_credentials as s3_anonymous_credentials
+from frazil.storage.credential_functions import s3_credentials as s3_credentials
+from frazil.storage.credential_functions import s3_from_env_credentials as s3_from_env_credentials
+from frazil.storage.credential_functions import (
+    s3_refreshable_credentials as s3_refreshable_credentials,
+)
+from frazil.storage.credential_functions import s3_static_credentials as s3_static_credentials
 from frazil.storage.credentials import AzureCredentials as AzureCredentials
 from frazil.storage.credentials import AzureRefreshableCredential as AzureRefreshableCredential
 from frazil.storage.credentials import AzureStaticCredentials as AzureStaticCredentials
@@ -118,24 +146,6 @@ from frazil.storage.credentials import HttpAccess as HttpAccess
 from frazil.storage.credentials import LocalFileSystemAccess as LocalFileSystemAccess
 from frazil.storage.credentials import S3Credentials as S3Credentials
 from frazil.storage.credentials import S3StaticCredentials as S3StaticCredentials
-from frazil.storage.credentials import azure_anonymous_credentials as azure_anonymous_credentials
-from frazil.storage.credentials import azure_credentials as azure_credentials
-from frazil.storage.credentials import azure_from_env_credentials as azure_from_env_credentials
-from frazil.storage.credentials import (
-    azure_refreshable_credentials as azure_refreshable_credentials,
-)
-from frazil.storage.credentials import azure_static_credentials as azure_static_credentials
-from frazil.storage.credentials import containers_credentials as containers_credentials
-from frazil.storage.credentials import gcs_anonymous_credentials as gcs_anonymous_credentials
-from frazil.storage.credentials import gcs_credentials as gcs_credentials
-from frazil.storage.credentials import gcs_from_env_credentials as gcs_from_env_credentials
-from frazil.storage.credentials import gcs_refreshable_credentials as gcs_refreshable_credentials
-from frazil.storage.credentials import gcs_static_credentials as gcs_static_credentials
-from frazil.storage.credentials import s3_anonymous_credentials as s3_anonymous_credentials
-from frazil.storage.credentials import s3_credentials as s3_credentials
-from frazil.storage.credentials import s3_from_env_credentials as s3_from_env_credentials
-from frazil.storage.credentials import s3_refreshable_credentials as s3_refreshable_credentials
-from frazil.storage.credentials import s3_static_credentials as s3_static_credentials
 from frazil.store import FrazilStore as FrazilStore
 from frazil.transfer.cloning import clone as clone
 from frazil.transfer.zarr_export import export as export

@@ -21,7 +21,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _FIRST_BATCH = 64
+"""Items of the first batch that a thread fetches: small, so that the first answer comes soon."""
 _LARGEST_BATCH = 4096
+"""Batches double up to this size, so that switching threads costs little per item."""
 _END = object()
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from frazil import config
 from frazil.drawing.reports import ReportView
@@ -19,6 +19,7 @@ from frazil.formats.zarr_meta import ArrayMeta, parse_node
 from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, parent_path
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
+from frazil.progress import Progress, Tell, silent
 from frazil.session import Session
 from frazil.transaction.changeset import ArrayData
 from frazil.transaction.context import Context
@@ -28,8 +29,6 @@ from frazil.transaction.working import WorkingState
 T = TypeVar("T")
 R = TypeVar("R")
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 EMPTY_GROUP: Final = b'{"zarr_format":3,"node_type":"group","attributes":{}}'
 AHEAD: Final = 2
 """Items for each thread that are begun before the first answer is taken."""
@@ -104,20 +103,31 @@ def run_told(
     runner: Runner,
     work: Callable[[T], R],
     items: Sequence[T],
-    progress: Progress | None,
+    progress: Tell | None,
     what: str,
     *,
     counts: Sequence[int] | None = None,
     size_bytes: int = 0,
 ) -> Iterator[tuple[int, R]]:
     """Run work and tell how far it is, after each item by its count (1 by default)."""
-    tell = progress or (lambda *_: None)
-    done, total = 0, len(items) if counts is None else sum(counts)
-    tell(what, 0, total)
+    tell = progress or silent
+    now = Progress(what, 0, len(items) if counts is None else sum(counts))
+    tell(now)
     for number, answer in runner.run(work, items, size_bytes=size_bytes):
         yield number, answer
-        done += 1 if counts is None else counts[number]
-        tell(what, done, total)
+        now = now.plus(1 if counts is None else counts[number])
+        tell(now)
+
+
+def in_order(answers: Iterable[tuple[int, R]]) -> Iterator[R]:
+    """Answers in the order of their items, whatever order a runner gives them in."""
+    early: dict[int, R] = {}
+    due = 0
+    for number, answer in answers:
+        early[number] = answer
+        while due in early:
+            yield early.pop(due)
+            due += 1
 
 
 def by_size(sizes: Iterable[int], limit: int, most: int = 1 << 16) -> Iterator[range]:

@@ -13,6 +13,7 @@ from typing import Final
 SHOWN: Final = 20
 """So many names a message lists."""
 NEAR: Final = 0.6
+"""How alike names must be to be suggested, by `difflib`."""
 ALIKE: Final = 0.75
 """Names so much alike are hardly two different things."""
 

@@ -35,7 +35,7 @@ from frazil.model.chunks import VirtualRef
 from frazil.model.config import VirtualChunkSpec
 from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.naming import OURS
-from frazil.storage.base import thread_pool
+from frazil.storage.pool import thread_pool
 from frazil.transaction.keys import ChunkKey, clean_path, invalid
 from frazil.transaction.keyspace import (
     ByteRange,

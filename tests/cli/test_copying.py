@@ -13,6 +13,7 @@ import zarr
 
 import frazil
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.progress import Progress
 from tests.cli.conftest import Frazil, Ocean
 from tests.support.archive import archive, decoded, seen
 
@@ -88,10 +89,10 @@ def test_engines_that_make_no_sense_are_refused(
 def test_python_copies_open_repositories(still_ocean: Ocean, tmp_path: Path) -> None:
     repository = frazil.Repository.open(still_ocean.url)
     session = repository.readonly_session("dev")
-    told: list[tuple[str, int, int]] = []
-    report = frazil.clone(session, tmp_path / "one", progress=lambda *now: told.append(now))
+    told: list[Progress] = []
+    report = frazil.clone(session, tmp_path / "one", progress=told.append)
     assert report.snapshot_id == frazil.Repository.open(tmp_path / "one").lookup_branch("main")
-    assert told[-1][1] == told[-1][2]
+    assert told[-1].done == told[-1].total
     frazil.clone(repository, tmp_path / "all")
     assert frazil.Repository.open(tmp_path / "all").list_branches() == repository.list_branches()
     with pytest.raises(AlreadyExistsError, match="not empty"):

@@ -35,6 +35,17 @@ def test_findings_end_with_six(frazil_command: Frazil, ocean: Ocean) -> None:
     assert {finding["target"] for finding in data["findings"]} == {f"manifests/{manifest.name}"}
 
 
+@pytest.mark.parametrize("command", ["fsck", "verify"])
+def test_the_engine_is_chosen_by_name(
+    frazil_command: Frazil, still_ocean: Ocean, command: str
+) -> None:
+    here = frazil_command(command, still_ocean.url, "--engine", "local", "--json").data
+    assert here == frazil_command(command, still_ocean.url, "--json").data
+    said = frazil_command(command, still_ocean.url, "--engine", "lokal")
+    assert said.code == 2
+    assert "'local'" in said.err
+
+
 def test_warnings_count_only_if_strict(frazil_command: Frazil, ocean: Ocean) -> None:
     (ocean.path / "repo").with_name("refs").mkdir()
     info = ocean.open()

@@ -6,9 +6,8 @@ import io
 
 import pytest
 
-from frazil.cli.ingest import _tell
 from frazil.cli.running import running
-from frazil.ingestion.reports import IngestProgress
+from frazil.progress import Progress
 
 
 class Terminal(io.StringIO):
@@ -22,19 +21,19 @@ class Terminal(io.StringIO):
     ("state", "shown"),
     [
         (None, "Ingesting"),
-        (IngestProgress("scanning", 3, 1, chunks=5, nbytes=2000), "1/3 5 chunks"),
-        (IngestProgress("copying", 0, regions=4, regions_done=2), "2/4"),
-        (IngestProgress("committing", 0), "committing"),
+        (Progress("scanning", 1, 3, chunks=5, nbytes=2000), "1/3 5 chunks"),
+        (Progress("copying", 2, 4), "2/4"),
+        (Progress("committing"), "committing"),
     ],
 )
 def test_numbers_are_shown_once_they_are_known(
-    state: IngestProgress | None, shown: str, monkeypatch: pytest.MonkeyPatch
+    state: Progress | None, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", "200")
     with running("Ingesting") as tell:
         if state is not None:
-            _tell(tell, state)
+            tell(state)
     assert shown in screen.getvalue()
     assert "?" not in screen.getvalue().replace("\x1b[?25", "")

@@ -172,6 +172,20 @@ def test_clone(
     np.testing.assert_array_equal(np.ravel(np.asarray(found[0])), np.arange(15))
 
 
+@pytest.mark.parametrize("command", [("fsck", "--deep"), ("verify", "--all")])
+def test_checks_tell_the_same_on_spark(
+    frazil_command: Frazil, tmp_path: Path, command: tuple[str, str]
+) -> None:
+    ocean = make_ocean(tmp_path / "ocean")
+    next((ocean.path / "chunks").iterdir()).unlink()
+    name, option = command
+    there = frazil_command(name, ocean.url, option, "--engine", "spark", "--json")
+    assert there.code == 6, there.err
+    here = frazil_command(name, ocean.url, option, "--engine", "local", "--json")
+    assert there.data == here.data
+    assert {finding["code"] for finding in there.data["findings"]} == {"chunk-missing"}
+
+
 def test_rechunk(frazil_command: Frazil, tmp_path: Path) -> None:
     ocean = make_ocean(tmp_path / "ocean")
     said = frazil_command("rechunk", f"{ocean.url}@dev", "time=4,lon=1", "sst", "-m", "Longer")

@@ -10,7 +10,8 @@ import pytest
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import StorageRetriesSettings, StorageSettings
 from frazil.storage.base import Fetched, LostRace, Storage, Written
-from frazil.storage.credentials import AnyAzureCredential, azure_credentials
+from frazil.storage.credential_functions import azure_credentials
+from frazil.storage.credentials import AnyAzureCredential
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace
 from frazil.testing.storage import StorageContract

@@ -14,7 +14,7 @@ import pytest
 from frazil.errors import StorageError
 from frazil.model.config import S3Options, StorageRetriesSettings, StorageSettings
 from frazil.storage.base import Fetched, LostRace, Storage, Version, Written
-from frazil.storage.credentials import s3_static_credentials
+from frazil.storage.credential_functions import s3_static_credentials
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import S3Place
 from frazil.testing import CommitContract, StorageContract

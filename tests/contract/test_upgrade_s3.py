@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from frazil.repository import Repository
-from frazil.storage.credentials import containers_credentials, s3_static_credentials
+from frazil.storage.credential_functions import containers_credentials, s3_static_credentials
 from frazil.storage.object import ObjectStorage
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
 from tests.contract.test_s3 import place_on

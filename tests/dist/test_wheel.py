@@ -59,11 +59,11 @@ import uvicorn, zarr, frazil
 from frazil.web.app import make_app
 from frazil.web.library import Library
 from frazil.web.server import bind
-from frazil.web.settings import Settings
+from frazil.web.settings import ServerSettings
 session = frazil.Repository.create("place").writable_session("main")
 zarr.group(session.store)
 session.commit("The first look")
-listening, settings = bind(Settings(port=0))
+listening, settings = bind(ServerSettings(port=0))
 server = uvicorn.Server(uvicorn.Config(make_app(Library(["place"]), settings), log_level="error"))
 threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True).start()
 while not server.started:

@@ -18,4 +18,5 @@ def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str
         "3 0",
         "3",
         "[0.0, 8.0, 16.0] [7.0, 15.0, 23.0]",
+        "0",
     ]

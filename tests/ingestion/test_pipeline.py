@@ -20,9 +20,10 @@ from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
 from frazil.ingestion.pipeline import run_request
 from frazil.ingestion.plans import IngestMode, PlanOptions, TransferKind
-from frazil.ingestion.reports import IngestProgress, IngestRefusedError, IngestStatus
+from frazil.ingestion.reports import IngestRefusedError, IngestStatus
 from frazil.ingestion.request import IngestRequest
 from frazil.model.config import ManifestConfig, RepositoryConfig
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.run import LocalRunner
 from frazil.storage.local import LocalStorage
@@ -292,11 +293,11 @@ def _split_by_two() -> Any:
 
 def test_progress_tells_files_chunks_and_bytes(tmp_path: Path) -> None:
     files = archive(tmp_path / "files")
-    told: list[IngestProgress] = []
+    told: list[Progress] = []
     request = IngestRequest([str(file) for file in files])
     run_request(LocalStorage(tmp_path / "repo"), request, LocalRunner(), told.append)
-    last = [each for each in told if each.step == "scanning"][-1]
-    assert (last.files_done, last.files) == (3, 3)
+    last = [each for each in told if each.what == "scanning"][-1]
+    assert (last.done, last.total) == (3, 3)
     assert last.chunks == 15
     assert last.nbytes > 0
 
@@ -356,6 +357,16 @@ def test_chunks_that_are_copied_may_end_in_a_checksum(tmp_path: Path) -> None:
     codecs = {node.path: array_document(node)["codecs"] for node in state.arrays()}
     copied = [path for path, found in codecs.items() if found[-1]["name"] == "crc32c"]
     assert copied == ["/mask", "/rain", "/t2m"]  # coordinates are written as ever
+
+
+def test_statistics_of_what_is_copied_are_kept_when_asked_for(tmp_path: Path) -> None:
+    archive(tmp_path / "files")
+    for name, how in {"asked": {"statistics": True}, "not": {}}.items():
+        take(tmp_path / name, f"{tmp_path}/files/*.nc", wanted={"mode": "native"}, **how)
+    asked, plain = (opened(tmp_path / name).audit for name in ("asked", "not"))
+    assert asked.analyze().chunks == 0
+    assert plain.analyze().chunks > 0
+    xr.testing.assert_equal(seen(tmp_path / "asked"), decoded(0, 1, 2))
 
 
 # --- what is left behind ---

@@ -17,11 +17,8 @@ from frazil.errors import InvalidInputError
 from frazil.ingestion.reports import IngestRefusedError
 from frazil.ingestion.sources import expand
 from frazil.repository import Repository
-from frazil.storage.credentials import (
-    HttpAccess,
-    containers_credentials,
-    s3_credentials,
-)
+from frazil.storage.credential_functions import containers_credentials, s3_credentials
+from frazil.storage.credentials import HttpAccess
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, part, take
 from tests.support.fixtures import s3_server as s3_server

@@ -17,8 +17,9 @@ from frazil.errors import ConflictError
 from frazil.ingestion import pipeline
 from frazil.ingestion.pipeline import run_request
 from frazil.ingestion.plans import IngestMode, PlanOptions
-from frazil.ingestion.reports import IngestProgress, IngestRefusedError, IngestReport, IngestStatus
+from frazil.ingestion.reports import IngestRefusedError, IngestReport, IngestStatus
 from frazil.ingestion.request import IngestRequest
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.run import LocalRunner
 from frazil.storage.local import LocalStorage
@@ -42,16 +43,16 @@ def memory_bytes(repo: Path, *names: str) -> int:
     return sum(sizes)
 
 
-def told(repo: Path, files: Sequence[Path], **request: Any) -> list[IngestProgress]:  # noqa: ANN401
+def told(repo: Path, files: Sequence[Path], **request: Any) -> list[Progress]:  # noqa: ANN401
     """Everything that an ingest tells while it works."""
-    found: list[IngestProgress] = []
+    found: list[Progress] = []
     asked = IngestRequest([str(file) for file in files], **request)
     run_request(LocalStorage(repo), asked, LocalRunner(), found.append)
     return found
 
 
-def of_step(found: Sequence[IngestProgress], step: str) -> list[IngestProgress]:
-    return [each for each in found if each.step == step]
+def of_step(found: Sequence[Progress], step: str) -> list[Progress]:
+    return [each for each in found if each.what == step]
 
 
 def test_the_report_of_references_counts_what_they_refer_to(tmp_path: Path) -> None:
@@ -81,18 +82,18 @@ def test_the_report_tells_how_long_it_took(tmp_path: Path) -> None:
 
 def test_progress_begins_before_the_first_file_and_ends_with_the_commit(tmp_path: Path) -> None:
     found = told(tmp_path / "repo", archive(tmp_path / "files"))
-    assert found[0] == IngestProgress("scanning", 3)
-    assert [each.files_done for each in of_step(found, "scanning")] == [0, 1, 2, 3]
-    assert found[-1] == IngestProgress("committing", 0)
-    assert {each.step for each in found} == {"scanning", "committing"}
+    assert found[0] == Progress("scanning", 0, 3)
+    assert [each.done for each in of_step(found, "scanning")] == [0, 1, 2, 3]
+    assert found[-1] == Progress("committing")
+    assert {each.what for each in found} == {"scanning", "committing"}
 
 
 def test_progress_of_a_copy_tells_regions_chunks_and_bytes(tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     files = archive(tmp_path / "files")
     found = of_step(told(repo, files, wanted=PlanOptions(IngestMode.NATIVE)), "copying")
-    assert found[0] == IngestProgress("copying", 0, regions=3)
-    assert [each.regions_done for each in found] == [0, 1, 2, 3]
+    assert found[0] == Progress("copying", 0, 3)
+    assert [each.done for each in found] == [0, 1, 2, 3]
     assert found[-1].nbytes == memory_bytes(repo, *DATA)
     assert found[-1].chunks == 13
 
@@ -100,17 +101,16 @@ def test_progress_of_a_copy_tells_regions_chunks_and_bytes(tmp_path: Path) -> No
 def test_only_arrays_with_many_references_leave_their_manifests_to_tasks(tmp_path: Path) -> None:
     files, repo = archive(tmp_path / "files"), tmp_path / "repo"
     found = told(repo, files, refs_by_tasks=6)
-    steps = {each.step for each in found}
+    steps = {each.what for each in found}
     assert steps - {"scanning", "committing"} == {f"writing manifests of {n}" for n in DATA[:2]}
     steps_of_rain = of_step(found, "writing manifests of rain")
-    assert steps_of_rain[0] == IngestProgress("writing manifests of rain", 0, regions=1)
-    assert steps_of_rain[-1] == IngestProgress(
+    assert steps_of_rain[0] == Progress("writing manifests of rain", 0, 1)
+    assert steps_of_rain[-1] == Progress(
         "writing manifests of rain",
-        0,
+        1,
+        1,
         chunks=6,
         nbytes=sum(stored_bytes(file, "rain") for file in files),
-        regions=1,
-        regions_done=1,
     )
     xr.testing.assert_equal(seen(repo), decoded(0, 1, 2))
 
@@ -119,7 +119,7 @@ def test_what_is_appended_has_its_manifests_written_with_the_commit(tmp_path: Pa
     files, repo = archive(tmp_path / "files"), tmp_path / "repo"
     take(repo, *files[:2])
     found = told(repo, files[2:], append=True, refs_by_tasks=1)
-    assert {each.step for each in found} == {"scanning", "committing"}
+    assert {each.what for each in found} == {"scanning", "committing"}
     xr.testing.assert_equal(seen(repo), decoded(0, 1, 2))
 
 

@@ -20,14 +20,12 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.storage.constructors import azure_store, gcs_store, http_store, s3_store
-from frazil.storage.credentials import (
-    AnyCredential,
-    Credentials,
-    HttpAccess,
+from frazil.storage.credential_functions import (
     azure_anonymous_credentials,
     gcs_anonymous_credentials,
     s3_credentials,
 )
+from frazil.storage.credentials import AnyCredential, Credentials, HttpAccess
 from frazil.storage.trust import Trust, own_containers
 from frazil.storage.virtual import Containers
 from tests.support.web import WebServer, web_server

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
+import pyarrow as pa
+
 from frazil import (
     ConflictDetector,
     FrazilError,
@@ -30,13 +32,16 @@ from frazil import (
     local_filesystem_store,
     upgrade_repository,
 )
+from frazil.fsck import Level, fsck
 from frazil.maintenance.expire import expire_with_files
 from frazil.spark import import_zarr, ingest, map_blocks, rechunk
+from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
 from frazil.transaction.opened import context_of
+from frazil.transfer.cloning import clone
 from tests.races import files
-from tests.races.jobs_here import HERE, rows, stream_rows, url_of
-from tests.races.worlds import AGE, CONFIG, Facts, Place, cells, commit, garbage_before
+from tests.races.jobs_here import HERE, rows, stream_rows, url_of, write_upon
+from tests.races.worlds import AGE, CONFIG, Facts, Place, cells, commit, garbage_before, unsound
 from tests.support.nodes import array_document, contents, delete_below, write_keys
 from tests.support.spark import write_here
 from tests.support.stepping import Step
@@ -289,6 +294,53 @@ def sink(me: Actor, first: int, **how: Any) -> None:  # noqa: ANN401
     write_here(me.url, rows(first, 100 + me.number), message=me.name, **{"group": "w", **how})
 
 
+def insert(me: Actor) -> None:
+    """`INSERT INTO w SELECT 0 AS time, v FROM w WHERE time = 3`, with statistics."""
+
+    def moved(cells: pa.Table) -> pa.Table:
+        return pa.table({"time": pa.array([0], pa.int64()), "v": cells["v"][3:4]})
+
+    write_upon(me.url, moved, ("/w/v",), message=me.name, statistics=True)
+
+
+def update(me: Actor) -> None:
+    """`UPDATE w SET v = v + 10 WHERE time < 2`."""
+
+    def more(cells: pa.Table) -> pa.Table:
+        first = cells.slice(0, 2)
+        return first.set_column(1, "v", pa.array([v + 10 for v in first["v"].to_pylist()]))
+
+    write_upon(me.url, more, message=me.name)
+
+
+def delete(me: Actor) -> None:
+    """`DELETE FROM w WHERE time = 1`."""
+
+    def none(cells: pa.Table) -> pa.Table:
+        return cells.slice(1, 1).set_column(1, "v", pa.array([None], cells["v"].type))
+
+    write_upon(me.url, none, message=me.name)
+
+
+def merge_into(me: Actor) -> None:
+    """`MERGE INTO w … WHEN MATCHED THEN UPDATE … WHEN NOT MATCHED THEN INSERT`."""
+
+    def both(cells: pa.Table) -> pa.Table:
+        last = cells["time"][-1].as_py()
+        return pa.table({"time": [2, last + 1], "v": pa.array([70, 71], cells["v"].type)})
+
+    write_upon(me.url, both, ("/w/v",), message=me.name, append_dim="time")
+
+
+def copy_all(me: Actor) -> None:
+    """A clone of everything, which must be as sound as what it was made from."""
+    target = MemoryStorage()
+    clone(me.repo, target)
+    bad = [str(each) for each in fsck(Repository.open(target)).findings if each.level != Level.NOTE]
+    if bad and not unsound(me.place):
+        raise AssertionError(f"the clone is not sound: {bad}")
+
+
 def stream(me: Actor, name: str) -> None:
     """A micro-batch put behind a table, in the name of a stream."""
     new = rows(10, 100)
@@ -388,6 +440,11 @@ def _all() -> Iterator[Operation]:
     yield one("sink-append", lambda me: sink(me, 10 * me.number, append_dim="time"), kinds=NEW)
     yield one("sink-like", lambda me: sink(me, 0, like=f"{me.url}#/w", dims="time", checksum=True,
               group=f"like-{me.number}"), kinds=NEW)  # fmt: skip
+    yield one("insert", insert, kinds=NEW)
+    yield one("update", update, kinds=NEW)
+    yield one("delete", delete, kinds=NEW)
+    yield one("merge-into", merge_into, kinds=NEW)
+    yield one("clone", copy_all, kinds=NEW, repeatable=True)
     yield one("stream", lambda me: stream(me, "/stream"), kinds=NEW, repeatable=True)
 
     yield one("merge", lambda me: me.repo.versions.merge("dev", "main"), kinds=NEW)
@@ -447,6 +504,7 @@ def _all() -> Iterator[Operation]:
         me.name, branch="main", commit_method="amend"), kinds=V2)  # fmt: skip
     yield one("compact", lambda me: me.repo.space.compact("main", message=me.name), optional=True)
     yield one("analyze", lambda me: me.repo.audit.analyze(), repeatable=True)
+    yield one("analyzed+collect", collect, before=lambda me: me.repo.audit.analyze())
     yield one("upgrade", upgrade, kinds=("v1", *OLD), partly=True, repeatable=True)
     yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
-from frazil.storage.base import start_in_pool
+from frazil.storage.pool import start_in_pool
 from tests.races.actors import COMPETITORS, OPERATIONS, Actor
 from tests.races.judging import Scene, judge
 from tests.races.worlds import SPECS, Place, known_ids

@@ -9,18 +9,26 @@ others in `tests/spark/test_competing.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import frazil
 from frazil.spark import location
+from frazil.spark.location import reachable_target
+from frazil.spark.options.parsing import parse_request
+from frazil.spark.options.table import OptionUse, WriteRequest
+from frazil.spark.reading.read import spelled
+from frazil.spark.writing.planner import plan_write
+from frazil.spark.writing.sink import commit_tasks, write_task
 from frazil.storage.by_url import storage_from_url
-from tests.support.spark import stream_sink_here
+from frazil.texts import as_text
+from tests.support.spark import read_here, stream_sink_here
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 SCHEME: Final = "actor://"
@@ -90,6 +98,25 @@ def rows(first: int, value: int) -> pa.Table:
     """Two rows of the table that every world has."""
     times = pa.array([first, first + 1], pa.int64())
     return pa.table({"time": times, "v": pa.array([value, value], pa.int32())})
+
+
+def write_upon(
+    url: str,
+    change: Callable[[pa.Table], pa.Table],
+    relied: tuple[str, ...] = (),
+    **options: object,
+) -> None:
+    """What statements of SQL do: cells are read from a snapshot, and others written upon it."""
+    given = {"path": url, "group": "w", **{spelled(k): as_text(v) for k, v in options.items()}}
+    request = parse_request(WriteRequest, given, OptionUse.WRITE)
+    target = reachable_target(request)
+    base = str(target.location.open().lookup_branch("main"))
+    rows = change(read_here(f"{url}@{base}", group="w").sort_by("time"))
+    schema = from_arrow_schema(rows.schema)
+    plan = plan_write(target, request, schema, overwrite=False, base=base)
+    assert plan is not None
+    plan = replace(plan, relied=relied)
+    commit_tasks(plan, [write_task(plan, iter(rows.to_batches()))], None)
 
 
 def stream_rows(url: str, table: pa.Table, **options: object) -> None:

@@ -28,6 +28,7 @@ from typing import Final, TypeAlias
 
 from frazil import FrazilError, InternalError, Repository, SnapshotNotFoundError
 from tests.races.actors import OPERATIONS, Actor
+from tests.races.telling import told_wrongly
 from tests.races.worlds import Commit, Place, State, known_ids, state_of, unsound, world
 from tests.support.nodes import contents
 
@@ -89,6 +90,7 @@ def judge(scene: Scene, place: Place, actors: Sequence[Actor], noted: Order) -> 
             bad.append(f"not explained: {difference(in_order(scene, noted), seen)}")
     try:
         bad += unsound(place)
+        bad += told_wrongly(place, actors)
     except Exception as error:
         bad.append(f"cannot be checked: {type(error).__name__}: {error}")
     return bad
@@ -199,11 +201,12 @@ def orders(actors: Sequence[Actor], noted: Order) -> Iterator[Order]:
     """All orders of the steps that may have happened, the likeliest first."""
     yield noted
     # In spec 1 a change and the look whether somebody has upgraded are two requests: who is told
-    # of the upgrade may have been in time. So are they for the configuration of G3.
+    # of the upgrade may have been in time. So are they for the configuration of G3, and for its
+    # tombstones of tags.
     is_upgraded = any(actor.operation.name.startswith("upgrade") for actor in actors)
 
     def may_be_in_time(actor: Actor) -> bool:
-        is_apart = actor.place.kind == "v1" or actor.operation.name == "save-config"
+        is_apart = actor.place.kind == "v1" or actor.operation.name in ("save-config", "delete-tag")
         return is_upgraded and is_apart
 
     def counts_of(actor: Actor) -> Iterator[int]:

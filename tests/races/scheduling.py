@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from frazil.storage.base import start_in_pool
+from frazil.storage.pool import start_in_pool
 from tests.races.actors import OPERATIONS, Actor
 from tests.races.judging import Scene, judge
 from tests.races.worlds import Place, known_ids

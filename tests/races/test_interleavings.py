@@ -68,6 +68,12 @@ def test_nothing_is_lost_in_older_and_remote_repositories(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", SAMPLED)
+def test_an_analysis_does_not_tell_what_was_erased_meanwhile(kind: str) -> None:
+    last = calls_of(kind, "analyze")
+    assert_good(*(Case(kind, "analyze", "purge", last - back) for back in range(6)))
+
+
 @pytest.mark.parametrize(
     "case",
     [

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from frazil import ConflictError
-from frazil.storage.base import start_in_pool
+from frazil.storage.pool import start_in_pool
 from tests.races.actors import Actor
 from tests.races.judging import Scene, judge
 from tests.races.worlds import Place, commit

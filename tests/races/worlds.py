@@ -53,7 +53,9 @@ TABLE: Final = {
         dimension_names=["time"],
     ),
     "w/time/c/0": np.arange(4, dtype="<i8").tobytes(),
-    "w/v/zarr.json": array_document(4, chunks=(2,), dimension_names=["time"]),
+    "w/v/zarr.json": array_document(
+        4, chunks=(2,), dimension_names=["time"], attributes={"_FillValue": 255}
+    ),
     "w/v/c/0": bytes([1, 1]),
     "w/v/c/1": bytes([2, 2]),
 }
@@ -214,16 +216,21 @@ class Reader:
             return found
         keys: set[str] = set()
         # A handle of its own has nothing in its cache.
-        repo = Repository.open(
-            self.place.storage(lambda _, key: keys.add(key)),
-            authorize_virtual_chunk_access=containers_credentials(
-                {folder().as_uri() + "/": LocalFileSystemAccess}
-            ),
-        )
+        repo = open_for_all(self.place.storage(lambda _, key: keys.add(key)))
         found = contents(repo.readonly_session(snapshot_id=snapshot_id))
         files = {key: get(key) for key in keys if key.startswith(NEVER_CHANGED)}
         self.known[snapshot_id] = (files, found)
         return found
+
+
+def open_for_all(storage: Storage) -> Repository:
+    """The repository, whose virtual chunks may be read."""
+    return Repository.open(
+        storage,
+        authorize_virtual_chunk_access=containers_credentials(
+            {folder().as_uri() + "/": LocalFileSystemAccess}
+        ),
+    )
 
 
 def state_of(place: Place) -> State:

@@ -134,7 +134,7 @@ def test_update_sets_the_cells_that_a_condition_chooses(sea: Place) -> None:
         ("INSERT INTO frazil.sea (lat, sst) VALUES (1, 2, 3)", "2 columns are named"),
         ("CREATE SCHEMA frazil.x", "CREATE makes a TABLE"),
         ("MERGE INTO frazil.sea t USING frazil.sea.masks s ON t.lat = s.lat WHEN NOT MATCHED BY "
-         "SOURCE THEN DELETE", "NOT MATCHED BY SOURCE is not supported"),
+         "SOURCE THEN UPDATE SET *", "has no row for these cells"),
     ],
 )  # fmt: skip
 def test_statements_that_cannot_be_meant(sea: Place, text: str, said: str) -> None:
@@ -181,6 +181,46 @@ def test_merge_sets_and_appends(sea: Place) -> None:
     )
     found = sea.rows("SELECT mask FROM frazil.sea.masks ORDER BY lat")
     assert [row[0] for row in found] == after.sst[1].values.tolist()
+
+
+def test_merge_changes_what_the_source_has_not(sea: Place) -> None:
+    before, count = sea.data(), commits(sea)
+    days = f"({DAY.format(2)}, 51D), ({DAY.format(2)}, 52D)"
+    source = f"(SELECT * FROM VALUES {days} AS v(time, lat))"
+    sea.sql(
+        f"""MERGE INTO frazil.sea t USING {source} s ON t.time = s.time AND t.lat = s.lat
+        WHEN MATCHED AND t.lat > 51 THEN UPDATE SET sst = -5
+        WHEN NOT MATCHED BY SOURCE AND t.time > {DAY.format(3)} THEN DELETE
+        WHEN NOT MATCHED BY SOURCE AND t.lat = 50 THEN UPDATE SET sst = t.sst + 100, salt = 1"""
+    )
+    after = sea.data()
+    wanted, salt = before.sst.values.copy(), before.salt.values.copy()
+    wanted[1, 2] = -5
+    wanted[:3, 0] += 100
+    salt[:3, 0] = 1
+    wanted[3], salt[3] = np.nan, np.nan
+    np.testing.assert_array_equal(after.sst, wanted)
+    np.testing.assert_array_equal(after.salt, salt)
+    assert commits(sea) == count + 1
+    sea.sql(
+        "MERGE INTO frazil.sea.masks t USING (SELECT 53D AS lat) s ON t.lat = s.lat "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET mask = 9"
+    )
+    found = sea.rows("SELECT mask FROM frazil.sea.masks ORDER BY lat")
+    assert [row[0] for row in found] == [9, 9, 9, 3, 9, 9]
+
+
+def test_statistics_of_what_is_written_are_kept_when_asked_for(sea: Place) -> None:
+    sea.sql("UPDATE frazil.sea SET sst = sst + 1", statistics=True)
+    assert sea.repo.audit.analyze("main", "/sst", dry_run=True).chunks == 0
+    told = sea.rows("EXPLAIN SELECT sum(sst), max(sst) FROM frazil.sea")[0][0]
+    assert "to read: 0 of" in told
+    data = sea.data()
+    assert sea.rows("SELECT max(sst), count(sst) FROM frazil.sea.sst") == [
+        (float(data.sst.max()), int(data.sst.count()))
+    ]
+    sea.sql("UPDATE frazil.sea SET sst = 0")
+    assert sea.repo.audit.analyze("main", "/sst", dry_run=True).chunks > 0
 
 
 def test_what_others_changed_meanwhile_is_a_conflict(

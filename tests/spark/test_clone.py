@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from frazil.progress import Progress
 from frazil.spark import clone, export, import_zarr
 from tests.support.spark import WEATHER_ENCODING, make_repository
 
@@ -45,8 +46,8 @@ def test_clone_of_a_branch(
     spark: SparkSession, source: Path, tmp_path: Path, dataset: xr.Dataset
 ) -> None:
     target = tmp_path / "copy"
-    told: list[tuple[str, int, int]] = []
-    report = clone(str(source), str(target), spark=spark, progress=lambda *now: told.append(now))
+    told: list[Progress] = []
+    report = clone(str(source), str(target), spark=spark, progress=told.append)
     xr.testing.assert_identical(read(target), read(source))
     xr.testing.assert_allclose(read(target), dataset)
     ours = frazil.Repository.open(source).readonly_session("main").store
@@ -60,7 +61,7 @@ def test_clone_of_a_branch(
     history = list(frazil.Repository.open(target).ancestry(branch="main"))
     assert len(history) == 2
     assert history[0].id == report.snapshot_id
-    assert told[-1][1] == told[-1][2] == len(copied)
+    assert told[-1].done == told[-1].total == len(copied)
 
 
 def test_clone_of_a_tag_leaves_later_things_out(

@@ -75,6 +75,46 @@ extra.write.format("frazil").mode("append").option("append-dim", "time").save(ma
 told["written"] = fs.read(made, spark=spark).count()
 
 """
+STATEMENTS = """
+spark.conf.unset("spark.frazil.sql.localBytes")
+fs.attach("sea", f"{place}/sea", spark=spark)
+
+def run(text, **how):
+    return [list(row) for row in fs.sql(text, spark, **how).collect()]
+
+run("CREATE TABLE frazil.sea PARTITIONED BY (time, lat, lon) OPTIONS (chunks 'time=4') AS SELECT "
+    "time, lat, lon, wind FROM frazil.weather", statistics=True)
+told["known"] = run("EXPLAIN SELECT max(wind) FROM frazil.sea")[0][0]
+day = "TIMESTAMP_NTZ '2024-01-30'"
+run("INSERT INTO frazil.sea (time, lat, lon, wind) "
+    f"VALUES ({day}, 60D, 0D, 99), ({day}, 40D, 0D, NULL)")
+told["feed"] = sorted(run("SELECT _change_type, wind FROM table_changes('sea', 'main')"), key=str)
+run("UPDATE frazil.sea SET wind = wind + 1000 WHERE lat = 60 AND lon = 10 AND time < '2024-02-01'")
+run("DELETE FROM frazil.sea WHERE lat = -60 AND lon = 40")
+run("MERGE INTO frazil.sea m USING (SELECT 20D AS lat) s ON m.lat = s.lat AND m.lon = 0 "
+    "WHEN MATCHED THEN UPDATE SET wind = 5 "
+    "WHEN NOT MATCHED BY SOURCE AND m.lon = 30 AND m.lat = 0 THEN DELETE")
+run("CREATE TABLE frazil.sea.means PARTITIONED BY (lat) "
+    "AS SELECT lat, avg(wind) AS mean FROM frazil.sea GROUP BY lat")
+told["means"] = run("SELECT lat, mean FROM frazil.sea.means ORDER BY lat")
+run("CALL frazil.system.create_branch(table => 'sea', branch => 'audit')")
+run("ALTER TABLE frazil.sea CREATE TAG tested")
+told["refs"] = [name for name, in run("SELECT name FROM frazil.sea.refs ORDER BY name")]
+told["vacuumed"] = run("VACUUM frazil.sea RETAIN 168 HOURS DRY RUN")
+told["history"] = len(run("DESCRIBE HISTORY frazil.sea"))
+
+"""
+GENERATED = """
+from tests.support.sql_cases import differences, make_query, make_table
+
+told["wrong"] = []
+for seed, limit in ((1, "64m"), (2, "0")):
+    rng = np.random.default_rng(seed)
+    table = make_table(rng, Path(place) / f"random-{seed}", spark, f"plain_{seed}")
+    queries = [make_query(rng, table) for _ in range(5)]
+    told["wrong"] += differences(spark, table, queries, limit)
+
+"""
 STREAMS = """
 stream = spark.readStream.format("frazil").option("columns", "time, lat, lon, wind").load(made)
 query = (stream.writeStream.format("frazil").option("checkpointLocation", f"{place}/state")
@@ -137,7 +177,8 @@ def run(place: Path, *parts: str) -> Told:
     archive(place / "files", 2)
     make_repository(place / "weather", weather(), **WEATHER_ENCODING)
     script = "".join((BASICS, *parts, END))
-    home = str(Path(frazil.__file__).resolve().parents[1])
+    homes = (Path(frazil.__file__).resolve().parents[1], Path(__file__).resolve().parents[2])
+    home = os.pathsep.join(map(str, homes))
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, (place / "weather", place, place / "files"))],
         capture_output=True,
@@ -153,7 +194,7 @@ def run(place: Path, *parts: str) -> Told:
 
 @pytest.fixture(scope="module")
 def basics(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return run(tmp_path_factory.mktemp("basics"))
+    return run(tmp_path_factory.mktemp("basics"), STATEMENTS, GENERATED)
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +228,37 @@ def test_writing(basics: Told) -> None:
     found = seen(place / "made").sel(lat=weather().lat)
     np.testing.assert_array_equal(found.wind[:10], weather().wind)
     np.testing.assert_array_equal(found.wind[10], weather().wind[9])
+
+
+def test_statements(basics: Told) -> None:
+    place, told = basics
+    wanted = weather().wind.astype("f8")
+    assert "to read: 0 of 3 chunks" in told["known"]
+    cells = [float(wanted[0, 0, 0]), float(wanted[0, 1, 0])]
+    assert told["feed"] == sorted(
+        [
+            ["update_preimage", cells[0]],
+            ["update_postimage", 99.0],
+            ["delete", cells[1]],
+        ],
+        key=str,
+    )
+    wanted[0, 0, 0], wanted[0, 1, 0] = 99.0, np.nan
+    wanted[:2, 0, 1] += 1000
+    wanted[:, 6, 4] = np.nan
+    wanted[:, 2, 0] = 5
+    wanted[:, 3, 3] = np.nan
+    found = seen(place / "sea").sel(lat=wanted.lat).wind
+    np.testing.assert_allclose(found, wanted.astype("f4"), rtol=1e-6)
+    means = wanted.mean(("time", "lon")).sortby("lat")
+    assert [mean for _, mean in told["means"]] == pytest.approx(means.values.tolist(), rel=1e-5)
+    assert told["refs"] == ["audit", "main", "tested"]
+    assert told["vacuumed"] == []
+    assert told["history"] == 7
+
+
+def test_generated_queries(basics: Told) -> None:
+    assert basics[1]["wrong"] == []
 
 
 @pytest.mark.soak

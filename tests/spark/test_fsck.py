@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
-from frazil.fsck import fsck
+from frazil.fsck import fsck, verify
+from frazil.spark.runner import SparkRunner
 from frazil.storage.constructors import local_filesystem_storage
 from frazil.storage.memory import MemoryStorage
 from tests.unit.fsck.defects import DEFECTS
@@ -68,12 +69,25 @@ def test_tasks_find_what_one_process_finds(
         planted[name].plant(sick)
     url = spill(sick.storage, tmp_path)
     rows = frazil.spark.fsck(url, spark=spark, deep=True).collect()
-    report = fsck(local_filesystem_storage(url), deep=True)
-    here = {(str(f.level), str(f.code), f.target) for f in report.findings}
-    there = {(row.level, row.code, row.target) for row in rows}
-    assert {str(planted[name].code) for name in names} <= {code for _, code, _ in there}
-    # What nothing refers to is the business of `find_garbage`.
-    assert there == {row for row in here if row[1] != "unreferenced"}
+    place = local_filesystem_storage(url)
+    report = fsck(place, deep=True)
+    assert {str(planted[name].code) for name in names} <= set(map(str, report.codes()))
+    assert [(row.code, row.target, row.path, row.detail) for row in rows] == [
+        (str(each.code), each.target, each.path, each.detail) for each in report.findings
+    ]
+    there = fsck(place, deep=True, runner=SparkRunner(spark))
+    assert there.as_dict() == report.as_dict()
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_tasks_and_one_process_give_the_same_report(
+    spark: SparkSession, healthy: dict[int, MemoryStorage], tmp_path: Path, spec: int
+) -> None:
+    place = local_filesystem_storage(spill(healthy[spec], tmp_path))
+    here, there = fsck(place, deep=True), fsck(place, deep=True, runner=SparkRunner(spark))
+    assert there.as_dict() == here.as_dict()
+    assert there.unchecked
+    assert verify(place, runner=SparkRunner(spark)).as_dict() == verify(place).as_dict()
 
 
 def test_one_version_is_checked_with_its_history(

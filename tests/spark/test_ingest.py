@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import frazil.spark
 from frazil.cli.app import app
 from frazil.errors import InvalidInputError
-from frazil.ingestion.reports import IngestProgress, IngestRefusedError, IngestStatus
+from frazil.ingestion.reports import IngestRefusedError, IngestStatus
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from tests.support.archive import archive, decoded, many, of_files, seen
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 
 def test_references_read_as_the_files_do(spark: SparkSession, tmp_path: Path) -> None:
     archive(tmp_path / "files", 5)
-    told: list[IngestProgress] = []
+    told: list[Progress] = []
     report = frazil.spark.ingest(
         f"{tmp_path}/files/*.nc", str(tmp_path / "repo"), spark=spark, progress=told.append
     )
@@ -34,7 +35,7 @@ def test_references_read_as_the_files_do(spark: SparkSession, tmp_path: Path) ->
         21,
         0,
     )
-    assert max(each.files_done for each in told) == 5
+    assert max(each.done for each in told if each.what == "scanning") == 5
     found = seen(tmp_path / "repo")
     xr.testing.assert_identical(found, of_files(tmp_path / "files"))
     xr.testing.assert_equal(found, decoded(0, 1, 2, 3, 4))

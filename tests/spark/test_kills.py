@@ -33,7 +33,7 @@ def sound(repo: Path) -> bool:
 
 INGEST = """
 def tell(now):
-    if now.step == "{step}" and {condition}:
+    if now.what == "{step}" and {condition}:
         hang("there")
 
 fs.ingest(f"{{place}}/files/*.nc", f"{{place}}/repo", spark=session("local[2]"), mode="native",
@@ -59,8 +59,8 @@ def test_a_killed_ingest_leaves_the_branch(tmp_path: Path, step: str, condition:
 
 
 RECHUNK = """
-def tell(what, done, total):
-    if done:
+def tell(now):
+    if now.done:
         hang("there")
 
 fs.rechunk(f"{place}/repo", "v", {"x": 500}, spark=session("local[2]"), progress=tell)

@@ -202,6 +202,41 @@ def test_joins_with_other_tables(spark: SparkSession, ocean: Ocean) -> None:
         assert_as_plain(spark, query)
 
 
+BANDS = "(VALUES (50.0D, 'a', 2.0D), (51.0D, 'b', 3.0D), (50.0D, 'b', 5.0D)) AS n(lat, word, w)"
+
+
+def test_aggregates_are_computed_before_a_join(spark: SparkSession, ocean: Ocean) -> None:
+    for query in (
+        f"SELECT n.word, avg(o.sst), sum(o.sst * n.w), sum(n.w), count(*), min(o.ships) FROM "
+        f"frazil.ocean o JOIN {BANDS} ON o.lat = n.lat WHERE o.time < '2024-01-05' AND "
+        "(n.w < 4 OR o.lat > 50) GROUP BY n.word ORDER BY 1",
+        f"SELECT max(o.sst), count(o.ships) FROM {BANDS}, frazil.ocean o WHERE n.lat > o.lat",
+        f"SELECT month(o.time), sum(o.ships) FROM frazil.ocean o LEFT ANTI JOIN {BANDS} "
+        "ON o.lat = n.lat WHERE o.sst > 280 GROUP BY 1 ORDER BY 1",
+    ):
+        assert "rows: aggregates" in plan_of(spark, query), query
+        assert_as_plain(spark, query)
+    for query, why in (
+        (f"count(o.sst) FROM frazil.ocean o LEFT JOIN {BANDS} ON o.lat = n.lat", "an outer join"),
+        (f"count(o.sst) FROM frazil.ocean o JOIN {BANDS} USING (lat)", "USING"),
+        (f"count(sst) FROM frazil.ocean o JOIN {BANDS} ON o.lat = n.lat", "no table before it"),
+        (f"count(o.sst) FROM frazil.ocean o JOIN {BANDS} ON o.lat = n.lat + rand()", r"rand()"),
+        (f"sum(o.sst + n.w) FROM frazil.ocean o JOIN {BANDS} ON o.lat + n.w > o.sst", "dimension"),
+        ("count(o.sst) FROM frazil.ocean o JOIN frazil.ocean p ON o.lat = p.lon", "of Frazil"),
+    ):
+        told = plan_of(spark, f"SELECT {query}")
+        assert "rows: aggregates" not in told, query
+        assert f"{why}" in next(line for line in told.splitlines() if "aggregates (" in line)
+
+
+def test_columns_of_others_are_not_taken_for_ours(spark: SparkSession, ocean: Ocean) -> None:
+    other = "(VALUES (50.0D, 1000.0D)) AS n(lat, sst)"
+    assert_as_plain(
+        spark,
+        f"SELECT sum(o.sst + n.sst), sum(n.sst) FROM frazil.ocean o JOIN {other} ON o.lat = n.lat",
+    )
+
+
 # --- what is pushed down ---
 
 
@@ -340,7 +375,8 @@ def test_weights_of_present_cells_are_counted_by_tasks(spark: SparkSession, ocea
 
 def test_extremes_of_coordinates_do_not_make_all_cells(spark: SparkSession, ocean: Ocean) -> None:
     told = plan_of(spark, "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean")
-    assert f"to read: 0 of 0 chunks, 0 of 0 bytes when decoded, {DAYS} rows" in told
+    assert "to read: 0 of 0 chunks, 0 bytes as they are stored, 0 of 0 bytes when decoded" in told
+    assert f"{DAYS} rows at most" in told
     assert "pushed: count(*), extremes of lat, lon, time" in told
     cells = plan_of(spark, "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 270")
     assert "rows: cells" in cells

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import InvalidInputError
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.spark import upgrade_older
 from frazil.storage.local import LocalStorage
@@ -22,13 +23,11 @@ def test_chunks_are_moved_by_tasks(
     place = LocalStorage(str(tmp_path))
     make_old(place, spec)
     before = told(Repository.open(place))
-    steps: list[tuple[str, int, int]] = []
+    steps: list[Progress] = []
     plan = upgrade_older(str(tmp_path), spark=spark, mode=mode, dry_run=True)
-    report = upgrade_older(
-        str(tmp_path), spark=spark, mode=mode, progress=lambda *now: steps.append(now)
-    )
+    report = upgrade_older(str(tmp_path), spark=spark, mode=mode, progress=steps.append)
     assert report.chunks == plan.chunks > 0
-    assert steps[-1] == ("chunks", report.chunks, report.chunks)
+    assert steps[-1] == Progress("chunks", report.chunks, report.chunks)
     assert told(Repository.open(place)) == before
     links = {path.stat().st_nlink for path in (tmp_path / "chunks").iterdir()}
     assert links == {2 if mode == "link" else 1}

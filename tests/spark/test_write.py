@@ -159,6 +159,18 @@ def test_groups_are_made(tmp_path: Path) -> None:
     assert opened(tmp_path / "r", group="deep/down").v.values.tolist() == [1.0, 2.0]
 
 
+def test_statistics_are_kept_with_the_chunks_when_asked_for(tmp_path: Path) -> None:
+    rows = rows_of(weather(), shuffled=1)
+    half = rows.num_rows // 2
+    for name, asked in {"asked": True, "not": False}.items():
+        parts = rows.slice(0, half), rows.slice(half)
+        write_here(tmp_path / name, *parts, dims=DIMS, chunks=CHUNKS, statistics=asked)
+    known, plain = (frazil.Repository.open(tmp_path / name).audit for name in ("asked", "not"))
+    paths = ("/t2m", "/wind")
+    assert [known.analyze("main", path).chunks for path in paths] == [0, 0]
+    assert all(plain.analyze("main", path).chunks for path in paths)
+
+
 def test_no_rows_make_nothing_but_can_replace_everything(tmp_path: Path) -> None:
     none = pa.table({"x": pa.array([], pa.int64()), "v": pa.array([], pa.float64())})
     write_here(tmp_path / "r", none, dims=["x"])

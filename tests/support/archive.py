@@ -21,7 +21,8 @@ from frazil.ingestion.request import IngestRequest
 from frazil.repository import Repository
 from frazil.run import LocalRunner
 from frazil.storage.base import Storage
-from frazil.storage.credentials import LocalFileSystemAccess, containers_credentials
+from frazil.storage.credential_functions import containers_credentials
+from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.local import LocalStorage
 
 DAYS = 4

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +19,9 @@ import frazil.spark
 from frazil.spark.query import here
 from frazil.spark.query.names import ResolvedName
 from frazil.spark.query.tables import open_table
+from frazil.spark.reading.partitions import plan_blocks
 
-BATCH: Final = 10
+BATCH: Final = 20
 """Queries that are run as one, since a job of Spark costs more than what it does."""
 KINDS: Final = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "?", "packed", "filled", "M8")
 EPOCH: Final = "hours since 2024-01-30"
@@ -71,12 +74,14 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
         _virtual(rng, session, root, dims, tuple(sizes[dim] for dim in dims), folder)
         variables["far"] = "f8"
     session.commit("made")
+    if rng.random() < 0.6:
+        repo.audit.analyze()
     authorize = (container,) if is_virtual else ()
     options = {"authorize-virtual-chunk-access": container} if is_virtual else {}
     table = open_table(ResolvedName(url), options)
     chosen = table.chosen({*variables, *dims})
     scan = table.scan(chosen)
-    cells = here.read_cells_here(scan)
+    cells = here.read_cells_here(scan, plan_blocks(scan, scan.data_columns()))
     spark.createDataFrame(cells, scan.schema).createOrReplaceTempView(view)
     labels = {
         dim: [_literal(cells.column(dim)[int(n)].as_py()) for n in rng.integers(0, len(cells), 3)]
@@ -181,7 +186,11 @@ def _virtual(
         if rng.random() < 0.8:
             key = "/".join(["far/c", str(number), *("0" for _ in shape[1:])])
             session.store.set_virtual_ref(
-                key, f"file://{folder}/far.bin", offset=number * length, length=length
+                key,
+                f"file://{folder}/far.bin",
+                offset=number * length,
+                length=length,
+                checksum=datetime.now(UTC) + timedelta(hours=1),
             )
 
 
@@ -208,7 +217,9 @@ NUMBERS: Final = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "packed"
 def make_query(rng: np.random.Generator, table: Table) -> str:
     """A random query on a table; `{table}` stands where its name goes."""
     where = _where(rng, table)
-    kind = rng.choice(["aggregate", "aggregate", "aggregate", "distinct", "cells"])
+    kind = rng.choice(["aggregate", "aggregate", "aggregate", "distinct", "cells", "joined"])
+    if kind == "joined":
+        return _joined(rng, table, where)
     if kind == "cells":
         names = [*table.dims, *table.variables]
         chosen = ", ".join(rng.permutation(names)[: rng.integers(1, len(names) + 1)])
@@ -231,6 +242,38 @@ def make_query(rng: np.random.Generator, table: Table) -> str:
         if rng.random() < 0.2:
             text += f" HAVING count(*) > {rng.integers(0, 4)}"
     return text
+
+
+def _joined(rng: np.random.Generator, table: Table, where: str) -> str:
+    """Aggregates beside a join with a small table, whose keys may repeat or find nothing."""
+    dim = _pick(rng, table.dims)
+    keys = [*table.labels[dim], "NULL"]
+    rows = ", ".join(
+        f"({_pick(rng, keys)}, '{_pick(rng, 'abc')}', {rng.integers(1, 9)}.5D)" for _ in range(4)
+    )
+    other = f"(SELECT * FROM VALUES {rows} AS k(key, name, weight))"
+    how = _pick(rng, ["JOIN", "JOIN", "JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT JOIN"])
+    on = _pick(rng, [f"{dim} = k.key", f"{dim} <= k.key", f"{dim} = k.key AND {dim} IS NOT NULL"])
+    seen = "SEMI" not in how and "ANTI" not in how
+    groups = [_pick(rng, ["k.name", dim])] if seen else [dim]
+    groups = groups if rng.random() < 0.7 else []
+    items = [f"{each} AS g{n}" for n, each in enumerate(groups)]
+    items += [f"{_aggregate(rng, table)} AS a{n}" for n in range(rng.integers(1, 3))]
+    numbers = [name for name, kind in table.variables.items() if kind in NUMBERS]
+    if seen:
+        items += ["sum(k.weight) AS w1", "count(k.name) AS w2", "max(k.name) AS w3"][
+            : rng.integers(4)
+        ]
+        if numbers:
+            items.append(f"sum({_pick(rng, numbers)} * k.weight) AS w4")
+        if where and rng.random() < 0.5:
+            where += f" AND (k.name < 'c' OR {dim} IS NULL)"
+    items.append("count(v0) AS n")
+    text = f"SELECT {', '.join(items)} FROM {{table}} w {how} {other} k ON {on}{where}"
+    if groups:
+        text += f" GROUP BY {', '.join(groups)}"
+    own = "|".join([*table.dims, *table.variables])
+    return re.sub(rf"(?<![.\w'])({own})(?![\w'])", r"w.\1", text)
 
 
 def _pick(rng: np.random.Generator, choices: Any) -> Any:  # noqa: ANN401  (one of them)

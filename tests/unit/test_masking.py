@@ -37,8 +37,8 @@ from frazil.model.config import (
 from frazil.model.stores import VirtualChunkSpec
 from frazil.model.values import SnapshotInfo
 from frazil.storage.by_url import storage_from_url
+from frazil.storage.client_settings import Client, Role
 from frazil.storage.locations import normalised
-from frazil.storage.places import Client, Role
 from frazil.storage.ranges import WantedRange
 from frazil.xarray.engine import VersionChoice
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from frazil.progress import Progress
 from frazil.run import AHEAD, LocalRunner, by_size, run_told
 
 
@@ -50,12 +51,10 @@ def test_what_nobody_takes_is_not_begun() -> None:
 
 
 def test_progress_counts_what_items_stand_for() -> None:
-    told: list[tuple[str, int, int]] = []
-    found = run_told(
-        LocalRunner(1), len, ["aa", "b"], lambda *now: told.append(now), "letters", counts=[2, 1]
-    )
+    told: list[Progress] = []
+    found = run_told(LocalRunner(1), len, ["aa", "b"], told.append, "letters", counts=[2, 1])
     assert dict(found) == {0: 2, 1: 1}
-    assert told == [("letters", 0, 3), ("letters", 2, 3), ("letters", 3, 3)]
+    assert told == [Progress("letters", done, 3) for done in (0, 2, 3)]
 
 
 def test_neighbours_are_put_together_by_size() -> None:

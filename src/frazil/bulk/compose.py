@@ -21,6 +21,8 @@ from frazil.bulk.pack import LARGE_FILE, Encoded, Scattered
 from frazil.bulk.plan import ChunkPlan
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
+from frazil.storage.base import Bytes
+from frazil.transaction.watching import Watch
 from frazil.transaction.working import WorkingState
 
 Run: TypeAlias = tuple[int, Array]
@@ -44,8 +46,14 @@ class Composer:
     """Makes the chunks of a write; those written in part keep the rest of what they were."""
 
     def __init__(
-        self, target: WriteTarget, plan: ChunkPlan, coords: npt.NDArray[np.uint32], value: Array
+        self,
+        target: WriteTarget,
+        plan: ChunkPlan,
+        coords: npt.NDArray[np.uint32],
+        value: Array,
+        watch: Watch | None = None,
     ) -> None:
+        self._watch = watch
         self._target = target
         self._chain = target.chain
         self._plan = plan
@@ -87,7 +95,9 @@ class Composer:
         scattered = self._scattered(chunks) if chain.is_raw else None
         if scattered is not None:
             for number in self._wanted(chunks):
-                yield first + number, scattered(number)
+                parts = scattered(number)
+                self._seen(first + number, chunks[number], parts.parts)
+                yield first + number, parts
             return
         memory = None
         if chain.is_direct:
@@ -95,6 +105,7 @@ class Composer:
         for number in self._wanted(chunks):
             data = chain.encode(chunks[number], keep_empty=self._target.keeps_empty)
             if data is not None:
+                self._seen(first + number, chunks[number], (data,))
                 yield first + number, data
         if memory is not None:
             self._scratch.give(memory)
@@ -151,6 +162,10 @@ class Composer:
             if not suspect[number] or not chain.is_fill(chunks[number]):
                 yield number
 
+    def _seen(self, row: int, chunk: Array, data: Sequence[Bytes]) -> None:
+        if self._watch is not None:
+            self._watch.see(row, chunk, data)
+
     # --- other chunks ---
 
     def _odd(self, rows: Sequence[int]) -> Iterator[Encoded]:
@@ -161,6 +176,7 @@ class Composer:
             if keeps_empty or not chain.is_fill(chunk):
                 data = chain.encode(chunk, keep_empty=keeps_empty)
                 if data is not None:
+                    self._seen(row, chunk, (data,))
                     yield row, data
 
     def _read(self, rows: Sequence[int]) -> dict[int, Array]:

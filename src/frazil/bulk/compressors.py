@@ -19,6 +19,7 @@ from numcodecs.abc import Codec as Numcodec
 from frazil.bulk.codecs import FOREIGN, Bytes, Configuration, as_bytes, damaged, wrong_size
 
 _PIECE: Final = 1 << 20
+"""Bytes that a stream gives at a time, so that a limit is noticed soon after it is passed."""
 _SMALL: Final = 128 << 10
 """Chunks up to this size are decoded quicker to new memory than as a stream."""
 _LARGE: Final = 256 << 10
@@ -26,6 +27,7 @@ _LARGE: Final = 256 << 10
 _HAS_CHECKSUM: Final = 4
 """Flag in the first byte after the magic number of a Zstandard frame."""
 _XZ_MEMORY: Final = 256 << 20
+"""Memory that an lzma stream may ask for; its largest preset needs 65 MiB."""
 
 
 class ByteCodec:

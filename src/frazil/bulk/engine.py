@@ -31,11 +31,11 @@ from frazil.bulk.plan import ChunkPlan
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
-from frazil.storage.base import Storage, shared
+from frazil.progress import Progress, Tell
+from frazil.storage.base import Storage
+from frazil.storage.pool import shared
 from frazil.transaction.working import WorkingState
 
-ChunkProgress: TypeAlias = Callable[[int, int, int], None]
-"""Called with the chunks done so far, all chunks, and the encoded bytes read so far."""
 Finder: TypeAlias = Callable[[I64], ChunkReferences]
 """From coordinates of chunks to where they are."""
 Bounds: TypeAlias = tuple[I64, I64, npt.NDArray[np.uint8]]
@@ -126,7 +126,7 @@ def execute(
     out: Array,
     *,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
 ) -> npt.NDArray[np.bool_]:
     """Read the chunks of a plan into an array, and tell which of them exist.
 
@@ -155,7 +155,7 @@ def execute(
             for count, read in batches:
                 done, size = done + count, size + read
                 if progress is not None:
-                    progress(done, plan.count, size)
+                    progress(Progress(source.node.path, done, plan.count, done, size))
     return exists
 
 
@@ -168,7 +168,7 @@ def _read_one(
     plan: ChunkPlan,
     out: Array,
     find: Callable[[Coordinates], ChunkRef | None],
-    progress: ChunkProgress | None,
+    progress: Tell | None,
 ) -> npt.NDArray[np.bool_]:
     """A single small chunk, without the columns that pay for many."""
     coords, chain = tuple(plan.coords(range(1))[0].tolist()), source.chain
@@ -188,7 +188,7 @@ def _read_one(
             error.of_chunk(source.node.path, coords)
             raise
     if progress is not None:
-        progress(1, 1, 0 if ref is None else ref.length)
+        progress(Progress(source.node.path, 1, 1, 1, 0 if ref is None else ref.length))
     return np.array([ref is not None])
 
 

@@ -27,7 +27,8 @@ from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeR
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
-from frazil.storage.base import Bytes, ahead, start_in_pool
+from frazil.storage.base import Bytes
+from frazil.storage.pool import ahead, start_in_pool
 from frazil.transaction.working import WorkingState
 
 LARGE_FILE: Final = 256 << 10

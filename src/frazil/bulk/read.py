@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.engine import ArraySource, ChunkProgress, execute
+from frazil.bulk.engine import ArraySource, execute
 from frazil.bulk.fetch import find_chunks
 from frazil.bulk.grid import I64, ArrayLayout, Grid, array_layout, regular_grid
 from frazil.bulk.plan import BoxPlan, ChunkPlan, ListPlan, box_plan, point_plan
@@ -21,7 +21,8 @@ from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder
 from frazil.errors import InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
-from frazil.storage.base import fan_out
+from frazil.progress import Tell
+from frazil.storage.pool import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.keys import clean_path
 from frazil.transaction.working import WorkingState
@@ -75,7 +76,7 @@ def read_region(
     *,
     out: Array | None = None,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
 ) -> Array:
     """Read a region of an array, by a selection as zarr arrays take it in brackets.
 
@@ -101,7 +102,7 @@ def read_regions(
     selections: Mapping[str, Any],
     *,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
 ) -> dict[str, Array]:
     """Read regions of many arrays at once; see `read_region`.
 
@@ -131,7 +132,7 @@ def read_selection(
     by: str = "brackets",
     out: Array | None = None,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
 ) -> Array:
     """Read a region of an opened array; `by` is brackets, oindex, vindex or blocks.
 

@@ -17,7 +17,7 @@ from frazil import config
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import Composer
 from frazil.bulk.compose import WriteTarget as WriteTarget
-from frazil.bulk.engine import BatchLimits, ChunkProgress, pace_for, spans
+from frazil.bulk.engine import BatchLimits, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
     LARGE_FILE,
@@ -40,7 +40,8 @@ from frazil.bulk.read import (
 )
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
-from frazil.storage.base import ahead, shared
+from frazil.progress import Progress, Tell
+from frazil.storage.pool import ahead, shared
 from frazil.transaction.keyspace import is_equal
 from frazil.transaction.working import WorkingState
 
@@ -57,7 +58,7 @@ def write_region(
     by: str = "brackets",
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
     write_empty_chunks: bool | None = None,
     skip_identical: bool | None = None,
 ) -> None:
@@ -122,7 +123,7 @@ def write_chunks(
     *,
     packing: Choice = None,
     max_in_flight: int | None = None,
-    progress: ChunkProgress | None = None,
+    progress: Tell | None = None,
     skip_identical: bool | None = None,
 ) -> None:
     """Write a value, or parts of it, into chunks of an array.
@@ -136,17 +137,18 @@ def write_chunks(
     count = plan.count
     coords = plan.coords(range(count)).astype(np.uint32)
     skips = state.skips_identical(skip_identical)
-    if count < 2:
+    if not count or (count == 1 and state.watcher is None):
         size = _write_one(target, plan, coords, value, skips=skips) if count else 0
         if progress is not None:
-            progress(count, count, size)
+            progress(Progress(node.path, count, count, count, size))
         return
     state.require_held(node, tuple(coords.max(axis=0).tolist()))
     wanted = chosen_packing(packing, default=packs_by_default(state), max_in_flight=max_in_flight)
     pace = _pace(target, plan, max_in_flight)
     same = _Unchanged(state, node, coords) if skips else None
+    watch = None if state.watcher is None else state.watcher.begin(node, coords)
     with PackWriter(state, count, packing=wanted) as writer:
-        composer = Composer(target, plan, coords, value)
+        composer = Composer(target, plan, coords, value, watch)
 
         def store(rows: range) -> tuple[int, int, list[Encoded]]:
             encoded = composer.encoded(rows)
@@ -162,8 +164,10 @@ def write_chunks(
                 writer.add(small)
                 done, total = done + rows, total + size
                 if progress is not None:
-                    progress(done, count, total)
+                    progress(Progress(node.path, done, count, done, total))
         table = writer.table(coords)
+    if watch is not None:
+        watch.stored(table)
     absent = np.zeros((0, 0), np.uint32)
     if same is not None:
         absent = same.gone(writer.absent(np.arange(count, dtype=np.uint32)))

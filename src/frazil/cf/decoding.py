@@ -72,15 +72,18 @@ def decode_double(text: str) -> float:
     return found
 
 
-def plain_fill_attribute(fill: object, dtype: np.dtype[Any]) -> bool | int | str | None:
-    """A `_FillValue` of numbers as attributes hold it; None for other types."""
+def fill_attribute(fill: object, dtype: np.dtype[Any]) -> bool | int | str | list[str] | None:
+    """A `_FillValue` as attributes hold it, spelled as xarray does; None for types without one."""
+    value = np.asarray(fill).astype(dtype).item()
     match dtype.kind:
-        case "b":
-            return bool(fill)
-        case "i" | "u":
-            return int(fill)  # type: ignore[call-overload,no-any-return]  # a number of numpy
+        case "b" | "i" | "u" | "U":
+            return value  # type: ignore[no-any-return]  # of that kind
         case "f":
-            return encode_double(float(fill))  # type: ignore[arg-type]  # a number of numpy
+            return encode_double(value)
+        case "c":
+            return [encode_double(value.real), encode_double(value.imag)]
+        case "S":
+            return base64.standard_b64encode(value).decode()
         case _:
             return None
 

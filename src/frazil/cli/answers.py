@@ -10,8 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -157,18 +156,6 @@ def tell_dry_run(screen: Screen, *, applied: bool) -> None:
     """Say how to go on after a dry run."""
     if not applied:
         screen.note("Nothing was changed; --apply does it.")
-
-
-@contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal's stderr that something goes on; call the result to say what."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"{what} …") as status:
-        yield lambda text: status.update(styled(f"{what}: {text}", ""))
 
 
 MEANING: Final = {

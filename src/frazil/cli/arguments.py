@@ -67,6 +67,7 @@ BranchUrl = Annotated[
         show_default=False,
     ),
 ]
+Everything = Annotated[bool, typer.Option("--all", help="All snapshots of all branches and tags.")]
 Authorize = Annotated[
     list[str] | None,
     typer.Option(

@@ -13,11 +13,11 @@ import typer
 from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.commands import add_command
 from frazil.errors import FrazilError
+from frazil.spark.sessions import OLDEST_JAVA
 
 if TYPE_CHECKING:
     from frazil.storage.base import Storage
 
-OLDEST_JAVA: Final = 17
 OLDEST_SPARK: Final = (4, 1)
 PACKAGES: Final = ("zarr", "numpy", "obstore", "xarray", "dask", "virtualizarr")
 CREDENTIALS: Final = {

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run, working
+from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run
 from frazil.cli.arguments import Apply, Authorize, WholeUrl
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import open_place, storage_at
+from frazil.cli.running import Engine, Master, running
 from frazil.cli.text import counted, size
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
 
@@ -69,6 +70,8 @@ def fsck(
         int, typer.Option("--limit", "-n", min=1, help="Findings that are told in full.")
     ] = 1000,
     authorize: Authorize = None,
+    engine: Engine = "auto",
+    master: Master = None,
 ) -> Answer:
     """Check every rule of the format: refs, snapshots, logs, manifests, chunk objects.
 
@@ -76,9 +79,11 @@ def fsck(
     errors; warnings are told only, unless --strict.
     """
     from frazil.fsck import fsck as check
+    from frazil.spark.engine import runner_for
 
+    runner = runner_for(engine, master)
     place, refs = _place(url, authorize)
-    with working("Checking") as say:
+    with running("Checking") as tell:
         report = check(
             place,
             refs=refs,
@@ -86,7 +91,8 @@ def fsck(
             deep=deep,
             virtual=virtual,
             max_findings=limit,
-            progress=lambda what, done, total: say(f"{what}, {done:,} of {total:,}"),
+            runner=runner,
+            progress=tell,
         )
     is_good = report.is_clean if strict else report.is_sound
     code = Exit.OK if is_good else Exit.FINDINGS
@@ -206,14 +212,14 @@ def repair(
     from frazil.fsck.plans import RepairPlan
 
     expected = None if plan is None else RepairPlan.load(_existing(plan))
-    with working("Planning") as say:
+    with running("Planning") as tell:
         done = mend(
             storage_at(url),
             apply=apply,
             missing_chunks=missing_chunks.value,
             tips=dict(map(_tip, tip or ())),
             expected=expected,
-            progress=lambda what, done, total: say(f"{what}, {done:,} of {total:,}"),
+            progress=tell,
         )
     if save is not None:
         done.save(save)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,13 +11,13 @@ import typer
 from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.arguments import Message
 from frazil.cli.commands import add_command, declare
-from frazil.cli.running import Engine, Master, Tell, running
+from frazil.cli.running import Engine, Master, running
 from frazil.cli.text import axes, counted, short, size
 from frazil.errors import InvalidInputError
 from frazil.texts import lengths, read
 
 if TYPE_CHECKING:
-    from frazil.ingestion.reports import IngestProgress, IngestReport
+    from frazil.ingestion.reports import IngestReport
 
 
 def _option(kind: Any, default: object, help: str, *flags: str, **more: Any) -> tuple[Any, object]:  # noqa: ANN401 - typer's
@@ -48,6 +47,7 @@ OPTIONS: Final = {
     "chunks": _option(TEXT, None, "Chunks of what is copied; implies native.", metavar="DIM=N,…"),
     "compressor": _option(TEXT, None, "Of what is copied: zstd:5, blosc:lz4, gzip, none."),
     "checksum": _flag("--checksum", "Let chunks that are copied end in a CRC-32C."),
+    "statistics": _flag("--statistics", "Keep statistics of chunks that are copied."),
     "concat_dim": _option(
         TEXTS, None, "Join files along it; may be repeated.", metavar="DIM", show_default=False
     ),
@@ -115,16 +115,10 @@ def _run(
     runner = runner_for(engine, master)
     with running("Ingesting") as tell:
         try:
-            done = run(files, url, runner=runner, progress=partial(_tell, tell), **asked)
+            done = run(files, url, runner=runner, progress=tell, **asked)
         except IngestRefusedError as refusal:
             return refusal.report, Exit.REFUSED
     return done, Exit.OK
-
-
-def _tell(tell: Tell, now: IngestProgress) -> None:
-    """Show how far an ingest is."""
-    note = f"{counted(now.chunks, 'chunk')}, {size(now.nbytes)}" if now.chunks else ""
-    tell(now.step, now.files_done or now.regions_done, now.files or now.regions, note)
 
 
 def _listed(path: Path | None) -> list[str]:

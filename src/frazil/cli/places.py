@@ -23,12 +23,8 @@ from frazil.repository import Repository
 from frazil.spelling import nearest
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
-from frazil.storage.credentials import (
-    MAKERS,
-    AnyContainerCredential,
-    AnyCredential,
-    containers_credentials,
-)
+from frazil.storage.credential_functions import MAKERS, containers_credentials
+from frazil.storage.credentials import AnyContainerCredential, AnyCredential
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.opened import context_of
@@ -79,15 +75,15 @@ class OpenedUrl:
 def storage_at(text: str) -> Storage:
     """The storage of a URL without version."""
     place = urls.parse_url(text)
-    refuse_version(place)
+    refuse_version(place.ref)
     return storage_from_url(place.url)
 
 
-def refuse_version(place: urls.RepoUrl) -> None:
+def refuse_version(ref: urls.VersionRef | None) -> None:
     """Refuse a version where only a whole repository makes sense."""
-    if place.ref is not None:
+    if ref is not None:
         raise InvalidInputError(
-            f"this concerns the whole repository: leave out {place.ref}",
+            f"this concerns the whole repository: leave out {ref}",
             kind=ErrorKind.INVALID_REF_TYPE,
         )
 
@@ -120,7 +116,7 @@ def open_place(
 
 def open_whole(text: str, store_root: Storage | str | None = None) -> Repository:
     """Open a repository where a version makes no sense."""
-    refuse_version(urls.parse_url(text))
+    refuse_version(urls.parse_url(text).ref)
     return open_place(text, store_root=store_root).repository
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.text import counted, short, size
 from frazil.errors import InternalError
+from frazil.masking import safe
+from frazil.progress import Progress, Tell, silent
 
 if TYPE_CHECKING:
     from frazil.run import JobReport
@@ -36,45 +38,55 @@ Group = Annotated[
     str | None,
     typer.Option("--group", metavar="PATH", help="Group; the root by default.", show_default=False),
 ]
-Tell: TypeAlias = Callable[..., None]
-"""Called with what is being done, how much is done, how much there is, and a note."""
+MOST_BARS: Final = 8
 
 
 @contextmanager
 def running(what: str) -> Iterator[Tell]:
-    """Show on a terminal's stderr how far a job is; call the result to say it."""
-    from frazil.spark.errors import in_one_sentence, spark_errors
-
+    """Show on a terminal's stderr how far some work is; call the result to say it."""
     try:
         with _bar(what) as tell:
             yield tell
-    except spark_errors() as error:
+    except _spark_errors() as error:
+        from frazil.spark.errors import in_one_sentence
+
         raise InternalError(f"Spark failed: {in_one_sentence(error)}") from error
+
+
+def _spark_errors() -> tuple[type[Exception], ...]:
+    """Those of PySpark, if something went wrong; nothing is imported before."""
+    from frazil.spark.errors import spark_errors
+
+    return spark_errors()
 
 
 @contextmanager
 def _bar(what: str) -> Iterator[Tell]:
     if not sys.stderr.isatty():
-        yield lambda *_: None
+        yield silent
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[count]}"),
+        rich.TextColumn("{task.fields[note]}"),
+        rich.TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks = {what: bar.add_task(f"{what} …", total=None, count="", note="")}
 
-        def tell(part: str, done: int, total: int, note: str = "") -> None:
-            if part not in tasks:
-                tasks[part] = bar.add_task(part, total=total or None, count="", note="")
-            count = f"{done}/{total}" if total else ""
-            bar.update(tasks[part], completed=done, total=total or None, count=count, note=note)
+        def tell(now: Progress) -> None:
+            total = now.total or None
+            if now.what not in tasks:
+                if len(tasks) == MOST_BARS:
+                    bar.remove_task(tasks.pop(next(iter(tasks))))
+                tasks[now.what] = bar.add_task(safe(now.what), total=total, count="", note="")
+            count = f"{now.done}/{total}" if total else ""
+            note = f"{counted(now.chunks, 'chunk')}, {size(now.nbytes)}" if now.chunks else ""
+            bar.update(tasks[now.what], completed=now.done, total=total, count=count, note=note)
 
         yield tell
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.answers import Answer, Screen, tell_dry_run, working
+from frazil.cli.answers import Answer, Screen, tell_dry_run
 from frazil.cli.arguments import Apply, UnsafeAge, WholeUrl, parse_unsafe_age
 from frazil.cli.commands import add_command
 from frazil.cli.places import open_whole
+from frazil.cli.running import running
 from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.transaction.opened import context_of
@@ -74,7 +75,7 @@ def upgrade(
         from frazil.upgrading.undoing import delete_old_files as clean_up
         from frazil.upgrading.undoing import undo as go_back
 
-        with working("Tidying up"):
+        with running("Tidying up"):
             tidied = (
                 go_back(repository.storage, dry_run=not apply, force=force, store_root=store_root)
                 if undo
@@ -89,7 +90,7 @@ def upgrade(
     context = context_of(repository)
     if not context.generation.is_legacy:
         return _from_v1(context, to, apply=apply)
-    with working("Upgrading" if apply else "Reading the history"):
+    with running("Upgrading" if apply else "Reading the history"):
         if spark and apply:
             from frazil.spark.jobs.copying import upgrade_older as upgrade_on_spark
 
@@ -106,7 +107,7 @@ def _from_v1(context: Context, to: int, *, apply: bool) -> Answer:
     spec = context.generation.spec
     if target_generation(to).spec < 2:
         raise cannot(f"this repository has {context.generation.title} already")
-    with working("Reading the history"):
+    with running("Reading the history"):
         upgrade_v1_to_v2(context, dry_run=not apply)
     data = {"url": context.place.url, "from_spec": spec, "to_spec": 2, "applied": apply}
 

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from frazil.cli.answers import Answer, Exit, Screen, print_json, styled, tell_dry_run, working
-from frazil.cli.arguments import Authorize, Url
+from frazil.cli.answers import Answer, Exit, Screen, print_json, styled, tell_dry_run
+from frazil.cli.arguments import Url
 from frazil.cli.commands import add_command
 from frazil.cli.fsck import show_report
 from frazil.cli.places import open_place
 from frazil.cli.text import counted, exact, second_text, short, size
 from frazil.cli.verbs import Command, Given, add_verbs
-from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
+from frazil.errors import ErrorKind, NotFoundError
 from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
+    from frazil.fsck.findings import Report
     from frazil.repository.reports import ExpiryReport
     from frazil.statistics.analyzing import Analysis
     from frazil.storage.base import Storage
@@ -101,34 +102,15 @@ ANALYZE: Final = Command(
 # --- verify ---
 
 
-def verify(
-    url: Url,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All snapshots of all branches and tags.")
-    ] = False,
-    virtual: Annotated[
-        bool,
-        typer.Option("--virtual", help="Also ask whether the sources of virtual chunks changed."),
-    ] = False,
-    authorize: Authorize = None,
-) -> Answer:
-    """Check that everything a snapshot refers to exists, with enough bytes."""
-    from frazil.fsck import verify as check
-
-    place = open_place(url, authorize)
-    if everything and place.ref is not None:
-        raise InvalidInputError("--all concerns the whole repository: leave out the version")
-    with working("Verifying") as say:
-        report = check(
-            place.repository,
-            None if everything else [place.snapshot_id()],
-            virtual=virtual,
-            progress=lambda what, done, total: say(f"{what}, {done:,} of {total:,}"),
-        )
+def _verified(report: Report, _: Given) -> Answer:
     code = Exit.OK if report.is_clean else Exit.FINDINGS
-    return Answer(
-        report.as_dict(), lambda screen: show_report(screen, report, "Everything is there."), code
-    )
+    clean = "Everything is there."
+    return Answer(report.as_dict(), lambda screen: show_report(screen, report, clean), code)
+
+
+VERIFY: Final = Command(
+    "verify", "audit.verify(version)", _verified, "virtual", engine=True, authorize=True
+)
 
 
 # --- inspect ---
@@ -186,6 +168,5 @@ def _file(storage: Storage, wanted: str) -> tuple[str, bytes]:
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    add_verbs(app, [EXPIRE, ANALYZE], PANEL)
-    add_command(app, "verify", verify, PANEL)
+    add_verbs(app, [EXPIRE, ANALYZE, VERIFY], PANEL)
     add_command(app, "inspect", inspect, PANEL)

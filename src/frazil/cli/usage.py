@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from frazil.cli.answers import Answer, Screen, styled, working
+from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.arguments import parse_time
 from frazil.cli.places import find_node, open_place, open_whole
+from frazil.cli.running import running
 from frazil.cli.text import exact, one_line, second_text, short, size
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId, is_below
@@ -21,6 +22,7 @@ from frazil.maintenance.space import (
     snapshot_usage,
 )
 from frazil.model.history import to_datetime
+from frazil.progress import Progress
 from frazil.transaction.opened import context_of
 
 Described = dict[str, Any]
@@ -38,10 +40,10 @@ def of_snapshot(url: str, path: str) -> Answer:
     find_node(state, path)
     nodes = [n for n in state.arrays() if n.path == path or is_below(n.path, path)]
     used: dict[str, Usage] = {}
-    with working("Reading manifests") as say:
+    with running("Reading manifests") as tell:
         for node in sorted(nodes, key=lambda node: node.path):
-            say(node.path)
             used[node.path] = array_usage(state, node)
+            tell(Progress("arrays", len(used), len(nodes)))
     total = sum(used.values(), Usage())
     data = {
         "snapshot_id": str(state.base_id),
@@ -75,10 +77,10 @@ def of_snapshots(url: str) -> Answer:
     context = context_of(place.repository)
     lineage = list(context.refs.ancestry(SnapshotId.parse(place.snapshot_id())))[::-1]
     found: list[SnapshotUsage] = []
-    with working("Reading snapshots") as say:
+    with running("Reading snapshots") as tell:
         for each in snapshot_usage(context.storage, lineage):
             found.append(each)
-            say(f"{len(found)} of {len(lineage)}")
+            tell(Progress("snapshots", len(found), len(lineage)))
     found.reverse()
     data = {
         "snapshots": [
@@ -113,9 +115,9 @@ def of_snapshots(url: str) -> Answer:
 def of_repository(url: str) -> Answer:
     """What all snapshots refer to, and what lies in the storage."""
     repository = open_whole(url)
-    with working("Reading manifests") as say:
+    with running("Reading manifests") as tell:
         stats = chunk_storage_stats(context_of(repository))
-        say("listing objects")
+        tell(Progress("listing objects"))
         kinds = objects_by_kind(context_of(repository).storage)
     counts = (stats.native_bytes, stats.virtual_bytes, stats.inlined_bytes)
     referenced = dict(zip(USED[2:], counts, strict=True))
@@ -141,7 +143,7 @@ def of_shares(url: str, by: str, older_than: str | None) -> Answer:
     """What arrays, snapshots or branches refer to, alone and with others, in all of history."""
     context = context_of(open_whole(url))
     cutoff = None if older_than is None else parse_time(older_than)
-    with working("Reading manifests"):
+    with running("Reading manifests"):
         found = shares(context, by, older_than=cutoff)  # type: ignore[arg-type]  # it checks
     data = {
         "by": by,
@@ -177,7 +179,7 @@ def of_growth(url: str, step: str) -> Answer:
     context = context_of(open_whole(url))
     rows: dict[str, Described] = {}
     total = 0
-    with working("Reading snapshots"):
+    with running("Reading snapshots"):
         for each in growth(context):
             written = to_datetime(each.entry.flushed_at)
             name = written.strftime(STEPS[step]) if STEPS[step] else str(each.entry.id)

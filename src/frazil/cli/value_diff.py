@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from frazil.cli.answers import Answer, Screen, styled, working
+from frazil.cli.answers import Answer, Screen, styled
 from frazil.cli.places import OpenedUrl
+from frazil.cli.running import running
 from frazil.cli.text import axes, counted, short
 from frazil.cli.values import json_values, written
 from frazil.comparing.records import ArrayChange, ArrayDiff
@@ -24,14 +25,14 @@ def of_values(
     place: OpenedUrl, begin: str, end: str, paths: Sequence[str] | None, samples: int
 ) -> Answer:
     """Compare the values of two snapshots."""
-    with working("Comparing") as say:
+    with running("Comparing") as tell:
         found = diff_values(
             context_of(place.repository),
             SnapshotId.parse(begin),
             SnapshotId.parse(end),
             paths=paths or None,
             max_samples=samples,
-            progress=lambda path, chunks, _: say(f"{path}, {counted(chunks, 'chunk')}"),
+            progress=tell,
         )
     data = {
         "from": begin,

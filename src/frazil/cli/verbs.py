@@ -3,6 +3,10 @@
 A row of a table says what a command is called, which parameters it takes in which order, and how
 its report is shown. Types, defaults and help are those of the verb; what the signature cannot say
 (a short option, another name for a value) is in `arguments.SHARED`.
+
+Commands that gain nothing from that are functions: those that only look, whose answer is no report;
+`du` and `upgrade`, which are several questions, chosen by options; `fsck` and `repair`, which must
+work where no repository can be opened.
 """
 
 from __future__ import annotations
@@ -15,12 +19,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from frazil.cli.answers import Answer, working
+from frazil.cli.answers import Answer
 from frazil.cli.arguments import (
     SHARED,
     Apply,
     Authorize,
     BranchUrl,
+    Everything,
     Url,
     WholeUrl,
     parse_slices,
@@ -28,7 +33,7 @@ from frazil.cli.arguments import (
     parse_unsafe_age,
 )
 from frazil.cli.commands import add_command, declare
-from frazil.cli.places import open_place, open_whole
+from frazil.cli.places import open_place, open_whole, refuse_version
 from frazil.cli.running import Engine, Master, running
 from frazil.errors import MergeConflictError
 from frazil.operations import VERBS, Effect, Parameter, Verb, summary
@@ -44,7 +49,8 @@ class Command:
 
     name: str
     verb: str
-    """with the parameter that is the branch or version of the URL in parentheses, if any"""
+    """with the parameter that is the branch or version of the URL in parentheses, if any; where it
+    may be None, `--all` means everything"""
     answer: Callable[[Any, Given], Answer]
     """from the report to what is printed"""
     takes: str = ""
@@ -74,7 +80,8 @@ def _work(command: Command) -> Callable[..., Answer]:
     verb = VERBS[verb_name]
     taken = [verb.parameters[name] for name in command.takes.split()]
     can_try = "dry_run" in verb.parameters
-    any_version = bool(branch) and verb.parameters[branch].kind == "Version"
+    kind = verb.parameters[branch].kind if branch else ""
+    any_version = kind.startswith("Version")
 
     def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
         given = {each.name: _read(each, texts[each.name]) for each in taken}
@@ -84,14 +91,16 @@ def _work(command: Command) -> Callable[..., Answer]:
         if branch:
             place = open_place(url, texts.get("authorize"))
             repository = place.repository
-            given[branch] = place.snapshot_id() if any_version else place.branch()
+            if texts.get("everything"):
+                refuse_version(place.ref)
+            else:
+                given[branch] = place.snapshot_id() if any_version else place.branch()
         else:
             repository = open_whole(url)
         if can_try:
             given["dry_run"] = not apply
-        shown = running if command.engine else working
-        with shown(command.name) as tell:
-            if command.engine and "progress" in verb.parameters:
+        with running(command.name) as tell:
+            if "progress" in verb.parameters:
                 given["progress"] = tell
             try:
                 report = verb.on(repository)(**given)
@@ -102,6 +111,8 @@ def _work(command: Command) -> Callable[..., Answer]:
     named: dict[str, tuple[Any, object]]
     whole = BranchUrl if branch else WholeUrl
     named = {"url": (Url if any_version else whole, inspect.Parameter.empty)}
+    if kind.endswith("None"):
+        named["everything"] = (Everything, False)
     named |= {each.name: _declared(command, each) for each in taken}
     if command.engine:
         named |= {"engine": (Engine, "auto"), "master": (Master, None)}

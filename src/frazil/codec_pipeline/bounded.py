@@ -135,6 +135,7 @@ STRINGS: Final = (VLenUTF8Codec, VLenBytesCodec)
 SAME_SIZE: Final = ("virtual_tiff.ChunkyCodec", "ChunkyCodec")
 """Codecs of others that make as many bytes as an array has."""
 ROOM: Final = 64 << 10
+"""Bytes for headers, beside the estimate of an encoded size."""
 
 
 def within_bounds(pipeline: CodecPipeline) -> CodecPipeline:

@@ -36,7 +36,8 @@ from frazil.model.history import (
     UpdateEntry,
     to_datetime,
 )
-from frazil.model.values import SnapshotInfo, snapshot_info
+from frazil.model.outward import snapshot_info
+from frazil.model.values import SnapshotInfo
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"
@@ -45,7 +46,11 @@ OVERWRITTEN: Final = "overwritten/"
 MINIMUM_AGE: Final = timedelta(days=1)
 """How old an object must be to be deleted; what is younger may be an open session's."""
 YEAR_3000_MS: Final = 32_503_680_000_000
+"""Names of backups count down to this time, so that a listing gives the newest first."""
 IMMEDIATE_RETRIES: Final = 5
+"""After a lost race so many attempts follow at once; only then are there pauses."""
+STAND_BACK_DOUBLINGS: Final = 4
+"""Writers that lose again and again wait for up to so many doublings of one attempt's time."""
 CLOCK_TOLERANCE_S: Final = 600
 """How much a writer's clock may differ from the store's, as in the official package."""
 
@@ -109,6 +114,14 @@ class RefStore(ABC):
     @abstractmethod
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """A snapshot and its ancestors, newest first."""
+
+    def is_there(self, snapshot_id: SnapshotId) -> bool:
+        """Whether a snapshot is there, by a look at storage and not at what was read before."""
+        try:
+            self.entry(snapshot_id)
+        except SnapshotNotFoundError:
+            return False
+        return True
 
     def require_known(self, snapshot_id: SnapshotId) -> None:
         """Refuse a snapshot that history has never heard of."""
@@ -273,6 +286,16 @@ def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
         kind=ErrorKind.UPDATE_ATTEMPTS_EXHAUSTED,
         attempts=tries,
     )
+
+
+def stand_back(lost: int, attempt_s: float) -> None:
+    """Wait before a race that was lost `lost` times is run again; one run takes `attempt_s`.
+
+    Of many writers that race only one wins. Where no lock lets them go one after the other, each
+    waits for a random time, the longer the more often it has lost, so that fewer meet.
+    """
+    if lost > 1:
+        time.sleep(random.uniform(0, attempt_s * 2 ** min(lost - 1, STAND_BACK_DOUBLINGS)))
 
 
 def has_landed(refs: RefStore, branch: str, wanted: SnapshotId, base: SnapshotId) -> bool:

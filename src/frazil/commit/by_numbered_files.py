@@ -301,7 +301,11 @@ class NumberedRefs(BranchFileRefs):
         key = self.layout.tombstone_key(name)
         if isinstance(create_object(self._storage, key, b"", PLAIN), LostRace):
             raise no_ref("tag", name)
-        self.require_current()
+        try:
+            self.require_current()
+        except ConflictError as error:
+            error.add_note(f"the upgrade may have been in time to see that {name!r} was deleted")
+            raise
 
     def _create(self, key: str, target: SnapshotId) -> bool:
         made = create_object(self._storage, key, self._content(target), JSON_FILE)

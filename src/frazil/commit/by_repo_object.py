@@ -59,9 +59,10 @@ from frazil.model.history import (
     UpdateType,
     with_update,
 )
+from frazil.model.outward import snapshot_infos
 from frazil.model.snapshots import HistoryPage
 from frazil.model.updates import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
-from frazil.model.values import SnapshotInfo, snapshot_infos
+from frazil.model.values import SnapshotInfo
 from frazil.storage.assets import file_attributes
 from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, Version, Written
 

@@ -165,6 +165,9 @@ class FileRefs(RefStore):
         found = self._assets.snapshot(snapshot_id)
         return found.entry(found.parent_id)
 
+    def is_there(self, snapshot_id: SnapshotId) -> bool:
+        return self._assets.has_snapshot(snapshot_id)
+
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         return self._walk(self.entry(snapshot_id))
 

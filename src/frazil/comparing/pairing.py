@@ -38,6 +38,7 @@ PORTION_CHUNKS: Final = 1 << 16
 MAX_REGIONS: Final = 1 << 22
 """Regions that are compared one by one; more would take days."""
 GUESSED_ITEM: Final = 32
+"""Bytes of a value, for arrays whose data type is not known here."""
 ENCODING: Final = ("data_type", "chunk_grid", "codecs", "fill_value", "storage_transformers")
 """Parts of a `zarr.json` that say what the bytes of chunks mean."""
 

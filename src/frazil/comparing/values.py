@@ -24,7 +24,7 @@ from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape,
 from frazil.ids import SnapshotId
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
-from frazil.run import Progress
+from frazil.progress import Progress, Tell, silent
 from frazil.session import Session
 from frazil.transaction.context import Context
 
@@ -33,6 +33,7 @@ I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 MAX_SAMPLES: Final = 10
+"""Differing cells of an array that are shown unless the caller says otherwise."""
 _FAMILY: Final = {kind: family for family in ("biufc", "UTO", "M", "m") for kind in family}
 _NOT_EQUAL_TO_ITSELF: Final = "fcMmO"
 _PLAIN: Final = "biufUTO"
@@ -45,18 +46,18 @@ def diff_values(
     *,
     paths: Sequence[str] | None = None,
     max_samples: int = MAX_SAMPLES,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> ValueDiff:
     """Compare the values of two snapshots, reading only chunks that may differ.
 
-    `progress` is told the path of an array and how many of its chunks were compared; 0 stands for
-    a number of all that nobody knows before.
+    `progress` is told the path of an array and how many of its chunks were compared.
 
     Raises:
         NodeNotFoundError: neither snapshot has a node at one of the paths.
     """
     old, new = Session(context, first), Session(context, last)
     found: list[ArrayDiff] = []
+    tell = progress or silent
     for pair in plan_pairs(context, first, last, paths):
         tally, read, chunks = Tally(), 0, 0 if pair.chunks is None else len(pair.chunks)
         for portion in comparison_parts(
@@ -65,8 +66,7 @@ def diff_values(
             tally = tally.merged(compare_portion(old, new, pair, portion, max_samples), max_samples)
             if portion.rest is None:
                 read += 1 if portion.chunks is None else len(portion.chunks)
-            if progress is not None:
-                progress(pair.path, read, chunks)
+            tell(Progress(pair.path, read, chunks))
         difference = array_diff(pair, tally, read)
         if not difference.is_equal:
             found.append(difference)

@@ -50,8 +50,8 @@ def check_size(size: int) -> None:
     """Refuse what is larger than readers accept."""
     if size > MAX_SIZE:
         raise FormatError(
-            "more references than one file can hold; split the manifests of this array into "
-            "smaller ones",
+            "a manifest or transaction log would have more references than one file can hold; "
+            "split the manifests of the array, or change fewer chunks in one commit",
             kind=ErrorKind.SERIALIZATION,
             size=size,
         )

@@ -44,6 +44,7 @@ R = TypeVar("R", bound=SettingsRecord)
 C = TypeVar("C", ManifestSplitCondition, ManifestPreloadCondition)
 
 _MAX_DEPTH: Final = 64
+"""Nesting that no configuration needs; deeper ones are refused before Python's stack ends."""
 
 # --- out ---
 

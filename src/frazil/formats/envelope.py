@@ -69,6 +69,7 @@ WRITER: Final = b"ic-frazil-0.1.0"
 """Who wrote a file; readers of the format expect names that begin with `ic-`."""
 ZSTD: Final = 1
 PIECE: Final = 1 << 20
+"""Bytes unpacked at a time, so that a limit is noticed soon after it is passed."""
 MAX_SMALL: Final = 1 << 20
 """Larger bodies get a compressor of their own, whose memory is given back."""
 IDENTIFIER: Final = b"Ichk"

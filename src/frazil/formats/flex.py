@@ -16,8 +16,11 @@ from frazil.formats.envelope import SMALL_VALUES
 from frazil.model.plain import JSON, ValueCodec
 
 MAX_DEPTH: Final = 128
+"""Nesting that no metadata needs; deeper ones are refused before Python's stack ends."""
 MIN_TEXT_LIMIT: Final = 1 << 20
+"""Texts of a value may always have this size together,"""
 MAX_TEXT_SHARING: Final = 16
+"""or so many times the bytes of the value: offsets can point to one text again and again."""
 
 NULL, INT, UINT, FLOAT, KEY, STRING = range(6)
 INDIRECT_INT, INDIRECT_UINT, INDIRECT_FLOAT, MAP, VECTOR = range(6, 11)

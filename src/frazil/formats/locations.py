@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Final, TypeAlias, overload
+from typing import Final, TypeAlias
 
 import numpy as np
 import zstandard
@@ -17,9 +17,12 @@ from frazil.model.strings import I64, U8, StringPool, opaque_items
 MAX_LOCATION: Final = 1024
 """Longest location that readers unpack; longer ones are written as they are."""
 MAX_DICTIONARY: Final = 1 << 20
+"""Larger dictionaries are taken for damage."""
 MAX_UNPACKED: Final = 2**31 - 1
 SHORT_LOCATION: Final = 8
+"""Where half of the locations are shorter, a dictionary gains nothing."""
 SMALLEST_DICTIONARY: Final = 256
+"""zstd trains no smaller dictionary."""
 FRAME_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 ONE_BYTE_SIZE: Final = 0x23
 TWO_BYTE_SIZE: Final = 0x63
@@ -46,15 +49,7 @@ class PackedStrings(StringPool):
     def __len__(self) -> int:
         return len(self._packed_ends)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
+    def _text(self, index: int) -> str:
         start = int(self._packed_ends[index - 1]) if index else 0
         frame = self._packed[start : int(self._packed_ends[index])]
         with self._lock:

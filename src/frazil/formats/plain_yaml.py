@@ -22,6 +22,7 @@ MAX_BYTES: Final = 256 << 10 if _Loader is not yaml.SafeLoader else 32 << 10
 """More than a thousand containers, in no more than a second or two; Python's own parser takes
 some fifty times as long as the one of libyaml."""
 MAX_DEPTH: Final = 100
+"""Nesting that no configuration needs; deeper ones are refused before Python's stack ends."""
 
 _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE: Final = frozenset(("true", "True", "TRUE"))

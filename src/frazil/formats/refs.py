@@ -46,6 +46,7 @@ SMALLEST_REF: Final = 16
 """Bytes of a reference: 4 each for its place in the vector, its vtable, the place of its
 coordinates, and their number."""
 MAX_NDIM: Final = 1024
+"""Arrays have fewer axes; more are taken for damage."""
 LARGEST_TABLE: Final = 96
 """Bytes of a reference with all fields, without coordinates and texts but with their lengths."""
 ROOM: Final = 1 << 20

@@ -5,17 +5,15 @@ Every file is read once, as long as what was read of it fits into memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
 from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
-from frazil.formats.manifest import Manifest
-from frazil.fsck.files import CheckedFile, FsckTarget, RepositoryFiles, open_anyway
+from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
     OLD_RULES,
@@ -28,14 +26,14 @@ from frazil.fsck.findings import (
 from frazil.fsck.history import (
     CheckedHistory,
     SnapshotNode,
-    check_commit,
     check_history,
     file_history,
     listed_history,
     lone_history,
 )
-from frazil.fsck.manifest_rules import check_manifest_file, decode_chunks
-from frazil.fsck.objects import ALL, Needs, ask_source
+from frazil.fsck.inspector import Inspector, ManifestFindings, Uses
+from frazil.fsck.manifest_rules import decoded_bytes
+from frazil.fsck.objects import ALL, Needs
 from frazil.fsck.repo_rules import (
     check_backups,
     check_config_file,
@@ -43,25 +41,29 @@ from frazil.fsck.repo_rules import (
     read_ref_files,
     read_repo,
 )
-from frazil.fsck.snapshot_rules import ManifestUse, uses_of
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import ID_NAME, batched, list_older
-from frazil.maintenance.walk import WalkLimits, portions_by_size
+from frazil.maintenance.walk import DECODED_REF_BYTES
 from frazil.model.history import ManifestFile
-from frazil.model.nodes import ArrayNode
-from frazil.run import Progress
-from frazil.statistics.files import Checksums, read_checksums
+from frazil.progress import Progress, Tell, silent
+from frazil.run import LocalRunner, Runner, by_size, in_order, run_told
+from frazil.statistics.files import Checksums
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 
-Uses: TypeAlias = dict[ManifestId, set[ManifestUse]]
+T = TypeVar("T")
+R = TypeVar("R")
 
 NAMED: Final = (SNAPSHOTS, LOGS, MANIFESTS)
 """Folders looked through for foreign names; that of chunks may be too long for that."""
 STRAY_NAMES: Final = 20
-SOURCES_AT_ONCE: Final = 512
+"""Unknown files that are named; the rest is counted."""
+NEIGHBOURS: Final = 16
+"""Snapshots, manifests or sources that one item of work deals with."""
+PORTION_BYTES: Final = 64 << 20
+"""Manifests of an item are not larger in all, decoded, unless one of them is."""
 
 
 def fsck(
@@ -72,7 +74,8 @@ def fsck(
     deep: bool = False,
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
-    progress: Progress | None = None,
+    runner: Runner | None = None,
+    progress: Tell | None = None,
 ) -> Report:
     """Check that a repository keeps every rule of the format.
 
@@ -84,19 +87,22 @@ def fsck(
         RefNotFoundError: a ref does not exist.
     """
     context = open_anyway(place)
-    walk = _Walk(context, spec_rules_of(context), max_findings, progress)
+    rules = spec_rules_of(context)
+    report = Report(spec=context.generation.spec, limit=max_findings, rules=rules)
+    inspector = Inspector(context, whole=True, deep=deep, virtual=virtual)
+    walk = _Walk(inspector, report, runner, progress)
     history, findings = read_history(context, walk.files)
-    walk.report.record(findings)
+    report.record(findings)
     wanted = wanted_snapshots(history, refs, ancestors=ancestors)
-    walk.report.record(check_history(history, wanted))
-    uses = walk.snapshots(history.links(wanted), deep=deep)
-    walk.manifests(uses, deep=deep, virtual=virtual)
-    walk.objects(wanted, virtual=virtual)
+    report.record(check_history(history, wanted))
+    walk.snapshots(history.links(wanted))
+    walk.manifests()
+    walk.objects()
     if refs is None and ancestors:
-        walk.leftovers(wanted, history, uses)
+        walk.leftovers(wanted, history)
     if deep and not context.generation.is_legacy:
         walk.uncovered()
-    return walk.report
+    return report
 
 
 def verify(
@@ -105,7 +111,8 @@ def verify(
     *,
     virtual: bool = False,
     max_findings: int = MAX_FINDINGS,
-    progress: Progress | None = None,
+    runner: Runner | None = None,
+    progress: Tell | None = None,
 ) -> Report:
     """Check that everything some snapshots refer to is there: the rules `REFERENCES` of `fsck`.
 
@@ -113,16 +120,17 @@ def verify(
     is that of `fsck`.
     """
     context = open_anyway(place)
-    walk = _Walk(context, REFERENCES, max_findings, progress)
+    report = Report(spec=context.generation.spec, limit=max_findings, rules=REFERENCES)
+    inspector = Inspector(context, whole=False, deep=False, virtual=virtual)
+    walk = _Walk(inspector, report, runner, progress)
     if snapshots is None:
         history, _ = read_history(context, walk.files)
     else:
         history = lone_history(map(SnapshotId.parse, snapshots))
-    wanted = history.reached(history.refs.values())
-    walk.snapshots(history.links(wanted))
-    walk.manifests({})
-    walk.objects(wanted, virtual=virtual)
-    return walk.report
+    walk.snapshots(history.links(history.reached(history.refs.values())))
+    walk.manifests()
+    walk.objects()
+    return report
 
 
 def spec_rules_of(context: Context) -> frozenset[Code]:
@@ -181,126 +189,116 @@ def wanted_snapshots(
 
 
 class _Walk:
-    """One check while it runs."""
+    """One check while it runs: a runner looks at files, and what they tell comes together here."""
 
     def __init__(
         self,
-        context: Context,
-        rules: frozenset[Code],
-        max_findings: int,
-        progress: Progress | None,
+        inspector: Inspector,
+        report: Report,
+        runner: Runner | None,
+        progress: Tell | None,
     ) -> None:
-        self.report = Report(spec=context.generation.spec, limit=max_findings, rules=rules)
-        self.files = RepositoryFiles(context.storage)
-        self._whole = not rules <= REFERENCES
-        """whether there is more to check than references"""
-        self._context = context
-        self._limits = WalkLimits()
-        self._tell = progress or (lambda *_: None)
+        self.report = report
+        self.files = inspector.files
+        self._inspector = inspector
+        self._runner = runner or LocalRunner()
+        self._tell = progress or silent
         self._sizes: dict[ManifestId, ManifestFile] = {}
+        self._uses: Uses = {}
+        self._unchecked: dict[str, int] = {}
         self._needs = Needs(self.files.objects)
         self._is_readable = True
         """whether everything that may refer to chunks could be read"""
 
-    def snapshots(self, links: Sequence[SnapshotNode], *, deep: bool = False) -> Uses:
-        """Check snapshots and their logs; return how they use manifests."""
-        uses: Uses = {}
-        work = partial(check_commit, self.files, whole=self._whole)
-        for group in batched(links, self._limits.max_snapshots_in_memory):
-            for checked in fan_out(work, group):
-                self.report.record(checked.findings)
-                self.report.snapshots += 1
-                self.report.logs += checked.has_log
-                self._is_readable &= checked.snapshot is not None
-                if checked.snapshot is not None:
-                    self._sizes.update((file.id, file) for file in checked.snapshot.manifest_files)
-                    if self._whole:
-                        add_uses(uses, uses_of(checked.snapshot, documents=deep))
-            self._tell("snapshots", self.report.snapshots, len(links))
-        return uses
-
-    def manifests(self, uses: Uses, *, deep: bool = False, virtual: bool = False) -> None:
-        """Check manifests, and decode their chunks if that is wanted."""
-        unknown = uses.keys() - self._sizes.keys()
-        wanted = [*self._sizes.values(), *(ManifestFile(one, 0, 0) for one in unknown)]
-        checksums = self._checksums() if deep else None
-        for group in portions_by_size(wanted, self._limits):
-            for findings, read in fan_out(partial(self._manifest, uses), group):
-                self.report.record(findings)
-                self.report.manifests += 1
-                if read is None or read.content is None:
-                    self._is_readable = False
-                    continue
-                for node_id, table in read.content.tables():
-                    self._needs.add(node_id, table)
-            if checksums is not None:
-                for file in group:
-                    self._decode(file.id, uses.get(file.id, set()), checksums, virtual=virtual)
-            self._tell("manifests", self.report.manifests, len(wanted))
-
-    def _manifest(
-        self, uses: Uses, file: ManifestFile
-    ) -> tuple[Sequence[Finding], CheckedFile[Manifest] | None]:
-        read = self.files.manifest(file.id)
-        if read is not None and not self._whole:
-            return read.findings, read
-        users = uses.get(file.id, ())
-        return [*check_manifest_file(file.id, read, users, self._context.containers)], read
-
-    def _checksums(self) -> Checksums:
-        found = read_checksums(self._context.place)
-        self.report.record(damaged_statistics(found))
-        return found
-
-    def _decode(
+    def _run(
         self,
-        manifest_id: ManifestId,
-        uses: set[ManifestUse],
-        checksums: Checksums,
-        *,
-        virtual: bool,
-    ) -> None:
-        done = decode_chunks(
-            self._context, self.files, manifest_id, uses, checksums, virtual=virtual
+        work: Callable[[T], R],
+        items: Sequence[T],
+        what: str,
+        counts: Sequence[int] | None = None,
+        size_bytes: int = 0,
+    ) -> Iterator[R]:
+        run = run_told(
+            self._runner, work, items, self._tell, what, counts=counts, size_bytes=size_bytes
         )
-        self.report.decoded_chunks += done.chunks
-        for path, size in done.unchecked.items():
-            self.report.leave_unchecked(f"chunks of {path}", size)
-        self.report.record(done.findings)
+        return in_order(run)
 
-    def objects(self, snapshots: Iterable[SnapshotId], *, virtual: bool) -> None:
-        """Tell of chunk objects, and of sources if that is wanted, that are not as needed."""
+    def snapshots(self, links: Sequence[SnapshotNode]) -> None:
+        """Check snapshots and their logs; note how they use manifests."""
+        groups = [*batched(links, NEIGHBOURS)]
+        counts = [*map(len, groups)]
+        for done in self._run(self._inspector.commits, groups, "snapshots", counts):
+            self.report.record(done.findings)
+            self.report.logs += done.logs
+            self._is_readable &= done.is_readable
+            self._sizes.update(done.sizes)
+            self._unchecked.update(done.unchecked)
+            for manifest_id, uses in done.uses.items():
+                self._uses.setdefault(manifest_id, set()).update(uses)
+        self.report.snapshots += len(links)
+
+    def manifests(self) -> None:
+        """Check manifests, and decode their chunks if that is wanted."""
+        deep, unlisted = self._inspector.deep, sorted(self._uses.keys() - self._sizes.keys())
+        wanted = [*self._sizes.values(), *(ManifestFile(one, 0, 0) for one in unlisted)]
+        size = sum(file.size_bytes for file in wanted)
+        if deep:
+            self.report.record(damaged_statistics(self._inspector.checksums))
+            size = sum(map(decoded_bytes, self._uses.values()))
+        parts = by_size(
+            (file.num_chunk_refs * DECODED_REF_BYTES for file in wanted),
+            PORTION_BYTES,
+            1 if deep else NEIGHBOURS,
+        )
+        items = [
+            [(file.id, self._uses.get(file.id, set())) for file in wanted[part.start : part.stop]]
+            for part in parts
+        ]
+        counts = [*map(len, items)]
+        for found in self._run(self._inspector.manifests, items, "manifests", counts, size):
+            for refs in found:
+                self._take(refs)
+        self.report.manifests += len(wanted)
+
+    def _take(self, refs: ManifestFindings) -> None:
+        report, decoded = self.report, refs.decoded
+        report.record(refs.findings)
+        report.record(decoded.findings)
+        report.decoded_chunks += decoded.chunks
+        for path, size in decoded.unchecked.items():
+            report.leave_unchecked(f"chunks of {path}", size)
+        report.native_references += refs.native
+        report.virtual_references += refs.virtual
+        self._is_readable &= refs.is_readable
+        self._unchecked.update(refs.unchecked)
+        self._needs.add_objects(refs.id, refs.objects, refs.ends)
+        self._needs.add_sources(refs.sources.items())
+
+    def objects(self) -> None:
+        """Tell of chunk objects and sources that are not as references need them."""
         report, needs = self.report, self._needs
-        report.native_references = needs.native_references
         report.native_objects = len(needs.named)
-        report.virtual_references = needs.virtual_references
-        report.record(needs.findings(self._paths(snapshots, needs.nodes)))
-        self._tell("chunk objects", report.native_objects, report.native_objects)
-        if not virtual:
+        items = [(one, ids, self._paths(one)) for one, ids in needs.short.items()]
+        for users in in_order(self._runner.run(self._inspector.users, items)):
+            needs.add_users(users)
+        report.record(needs.findings())
+        self._tell(Progress("chunk objects", report.native_objects, report.native_objects))
+        if not self._inspector.virtual:
             return
-        for group in batched(sorted(needs.sources.items(), key=str), SOURCES_AT_ONCE):
-            found = fan_out(lambda item: ask_source(self._context, item[0], *item[1]), group)
-            report.record(filter(None, found))
-            report.virtual_sources += len(group)
-            self._tell("virtual sources", report.virtual_sources, len(needs.sources))
+        groups = [*batched(sorted(needs.sources.items(), key=str), NEIGHBOURS)]
+        counts = [*map(len, groups)]
+        for found in self._run(self._inspector.sources, groups, "virtual sources", counts):
+            report.record(found)
+        report.virtual_sources += len(needs.sources)
 
-    def _paths(self, snapshots: Iterable[SnapshotId], nodes: set[NodeId]) -> dict[NodeId, str]:
-        """Where arrays are, in the snapshots that can be read."""
-        found: dict[NodeId, str] = {}
-        for snapshot_id in sorted(snapshots) if nodes else ():
-            read = self.files.snapshot(snapshot_id)
-            if read is None or read.content is None:
-                continue
-            for node in read.content.nodes:
-                if isinstance(node, ArrayNode) and node.id in nodes:
-                    found.setdefault(node.id, node.path)
-            if len(found) == len(nodes):
-                break
-        return found
+    def _paths(self, manifest_id: ManifestId) -> dict[NodeId, str]:
+        """Where the arrays of a manifest are; one that was moved, at the first of its paths."""
+        uses = sorted((use.path, use.node_id) for use in self._uses.get(manifest_id, ()))
+        return {node_id: path for path, node_id in reversed(uses)}
 
     def uncovered(self) -> None:
         """Tell how many bytes of metadata no checksum covers."""
-        for key, size in self.files.unchecked.items():
+        for key, size in sorted({**self._unchecked, **self.files.unchecked()}.items()):
             self.report.leave_unchecked(key.partition("/")[0], size)
         for key in (REPO_KEY, CONFIG_KEY):
             blob = self.files.storage.get(key)
@@ -308,7 +306,7 @@ class _Walk:
             if blob is not None and not (is_sealed and has_checksum(blob[HEADER.size :])):
                 self.report.leave_unchecked(key, len(blob))
 
-    def leftovers(self, snapshots: set[SnapshotId], history: CheckedHistory, uses: Uses) -> None:
+    def leftovers(self, snapshots: set[SnapshotId], history: CheckedHistory) -> None:
         """Count what nothing refers to; needs everything to be readable."""
         storage, pruned = self.files.storage, set[SnapshotId]()
         for entry in history.entries.values():
@@ -319,7 +317,7 @@ class _Walk:
         kept: dict[str, Iterable[bytes]] = {
             SNAPSHOTS: snapshots,
             LOGS: snapshots | pruned,
-            MANIFESTS: self._sizes.keys() | uses.keys(),
+            MANIFESTS: self._sizes.keys() | self._uses.keys(),
         }
         for folder in (*kept, CHUNKS):
             if folder == CHUNKS:
@@ -341,12 +339,6 @@ def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:
     """Tell of files of statistics that cannot be read."""
     for error in checksums.damaged:
         yield Finding(Code.STATISTICS_DAMAGED, str(error.facts.get("key")), str(error))
-
-
-def add_uses(known: Uses, found: Iterable[tuple[ManifestId, ManifestUse]]) -> None:
-    """Take over how a snapshot uses manifests."""
-    for manifest_id, use in found:
-        known.setdefault(manifest_id, set()).add(use)
 
 
 def _stray_names(storage: Storage) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ again, column by column, to name the rule that is broken.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -36,6 +37,7 @@ from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
 from frazil.storage.assets import SNAPSHOTS, Lru, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
+from frazil.storage.pool import inline
 from frazil.transaction.context import Context, make_context
 from frazil.transaction.opened import OpenRepository, context_of
 
@@ -211,8 +213,7 @@ class RepositoryFiles:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self.objects = ChunkObjects(storage)
-        self.unchecked: dict[str, int] = {}
-        """files whose content no checksum covers, and their sizes"""
+        self._unchecked: dict[str, int] = {}
         self._under_way: dict[str, Lock] = {}
         self._snapshots: Lru[SnapshotId, CheckedFile[Snapshot]] = Lru(
             KEPT_NODES, lambda read: len(read.content.nodes) if read.content else 1
@@ -255,7 +256,7 @@ class RepositoryFiles:
         if found is not None:
             return found
         # Snapshots are checked side by side, each with its parent: one of two threads reads a file.
-        with self._under_way.setdefault(key, Lock()):
+        with self._under_way.setdefault(key, Lock()), inline():
             found = cache.get(name) or self._fetch(key, read)
             if found is not None:
                 cache.put(name, found)
@@ -273,8 +274,16 @@ class RepositoryFiles:
 
     def _noted(self, key: str, read: CheckedFile[T]) -> CheckedFile[T]:
         if read.content is not None and not read.is_checked:
-            self.unchecked[key] = read.size_bytes
+            self._unchecked[key] = read.size_bytes
         return read
+
+    def unchecked(self) -> dict[str, int]:
+        """Files read since the last call whose content no checksum covers, and their sizes."""
+        found: dict[str, int] = {}
+        with contextlib.suppress(KeyError):  # other threads add files meanwhile, and ask too
+            while True:
+                found.update([self._unchecked.popitem()])
+        return found
 
 
 def metadata_order(root: Table, slot: int, target: str) -> Iterator[Finding]:

@@ -13,6 +13,10 @@ from frazil.model.nodes import Coordinates
 
 MAX_FINDINGS: Final = 1000
 """Findings that are told in full; the rest is counted."""
+REPORTED_NODES: Final = 100
+"""Nodes of a snapshot for which one rule is reported; the rest is counted."""
+SHOWN_CHUNKS: Final = 4
+"""Chunks that a finding names; the rest is counted."""
 
 
 class Level(StrEnum):

@@ -16,9 +16,10 @@ from frazil.maintenance.listing import ID_NAME, batched
 from frazil.model.history import Metadata, Micros, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.marks import CARRIED
 from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key
-from frazil.storage.base import fan_out
+from frazil.storage.pool import fan_out
 
 FILES_AT_ONCE: Final = 64
+"""Files of history that are fetched in one batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.formats.txlog import ID_LISTS
 from frazil.fsck.files import CheckedFile, RepositoryFiles, ascends
-from frazil.fsck.findings import Code, Finding
+from frazil.fsck.findings import REPORTED_NODES, SHOWN_CHUNKS, Code, Finding
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.history import Move, Snapshot, TransactionLog
@@ -28,9 +28,6 @@ U32: TypeAlias = npt.NDArray[np.uint32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rows: TypeAlias = npt.NDArray[np.intp]
 Nodes: TypeAlias = Mapping[NodeId, Node]
-
-SHOWN_CHUNKS: Final = 4
-TOLD_NODES: Final = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,9 +150,9 @@ def _known(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
 
 
 def _coming_and_going(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
-    for one in sorted(new.keys() - old.keys() - change.claims.new)[:TOLD_NODES]:
+    for one in sorted(new.keys() - old.keys() - change.claims.new)[:REPORTED_NODES]:
         yield Finding(Code.LOG_NEW, change.key, "it is not called new", new[one].path)
-    for one in sorted(old.keys() - new.keys() - change.claims.deleted)[:TOLD_NODES]:
+    for one in sorted(old.keys() - new.keys() - change.claims.deleted)[:REPORTED_NODES]:
         yield Finding(Code.LOG_DELETED, change.key, "it is not called deleted", old[one].path)
 
 

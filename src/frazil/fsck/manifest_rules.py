@@ -17,8 +17,7 @@ from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.formats.manifest import Manifest
 from frazil.fsck.files import CheckedFile, RepositoryFiles
-from frazil.fsck.findings import Code, Finding
-from frazil.fsck.objects import SHOWN_CHUNKS
+from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
 from frazil.fsck.snapshot_rules import ManifestUse, box_text
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
@@ -27,12 +26,13 @@ from frazil.model.nodes import Coordinates, Extents
 from frazil.statistics.files import Checksums
 from frazil.statistics.records import crc32c, identified
 from frazil.storage.assets import chunk_key, manifest_key
-from frazil.storage.base import fan_out
 from frazil.storage.locations import normalised
+from frazil.storage.pool import fan_out
 from frazil.storage.virtual import Containers
 from frazil.transaction.context import Context
 
 TOLD_LOCATIONS: Final = 20
+"""Bad locations of a manifest that are named; the rest is counted."""
 
 
 def check_manifest_file(
@@ -58,13 +58,17 @@ def check_manifest_file(
         detail = f"it has {manifest.num_refs}, recorded are {count}"
         yield Finding(Code.MANIFEST_COUNT, key, detail)
     seen: set[tuple[object, ...]] = set()
-    for use in sorted(uses, key=lambda use: (use.path, use.extents)):
+    for use in _sorted(uses):
         place = (use.node_id, use.extents, use.grid)
         if place not in seen:
             seen.add(place)
             yield from _use(manifest, use, key)
     for _, table in manifest.tables():
         yield from _locations(table, containers, key)
+
+
+def _sorted(uses: Collection[ManifestUse]) -> list[ManifestUse]:
+    return sorted(uses, key=lambda use: (use.path, use.extents))
 
 
 def _sizes(size_bytes: int, uses: Collection[ManifestUse], key: str) -> Iterator[Finding]:
@@ -208,7 +212,7 @@ def decode_chunks(
     read, done, key = files.manifest(manifest_id), DecodeResult(), manifest_key(manifest_id)
     if read is None or read.content is None:
         return done  # told already
-    for use in {(use.node_id, use.document): use for use in uses}.values():
+    for use in {(use.node_id, use.document): use for use in _sorted(uses)}.values():
         table, layout = read.content.table(use.node_id), _layout(use.document)
         if table is None or table.ndim != len(use.grid):
             continue
@@ -226,6 +230,17 @@ def decode_chunks(
                     done.findings.append(answer)
                 done.chunks += answer is True
     return done
+
+
+def decoded_bytes(uses: Collection[ManifestUse]) -> int:
+    """About how many bytes the chunks of a manifest are, decoded."""
+    sizes = [0]
+    for count, document in {(use.num_chunk_refs, use.document) for use in uses}:
+        layout = _layout(document)
+        if layout is not None:
+            cells = math.prod(_chunk_shape(layout.grid, (0,) * len(layout.grid)))
+            sizes.append(max(count, 0) * cells * layout.chain.dtype.itemsize)
+    return max(sizes)
 
 
 def _layout(document: bytes) -> ArrayLayout | None:

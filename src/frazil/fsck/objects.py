@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.fsck.findings import Code, Finding
-from frazil.ids import NodeId, crockford_many
-from frazil.maintenance.id_sets import ID_WIDTH, U8, U64, RowSet, native_needs, range_ends
+from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
+from frazil.ids import ManifestId, NodeId, crockford_many
+from frazil.maintenance.id_sets import ID_WIDTH, U8, U64, RowSet, id_rows, range_ends
 from frazil.maintenance.listing import Objects, list_older
 from frazil.masking import shown_url
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, VirtualRef
@@ -29,11 +29,10 @@ SourceVersion: TypeAlias = tuple[str, str | int | None]
 
 FEW_OBJECTS: Final = 256
 """So many objects are asked for one by one; listing all others with them would take longer."""
-SHOWN_CHUNKS: Final = 4
 ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def virtual_needs(table: ChunkTable) -> Iterator[tuple[SourceVersion, int, int]]:
+def virtual_needs(table: ChunkTable) -> Iterator[tuple[SourceVersion, tuple[int, int]]]:
     """The sources of the virtual references of a table: how long each must be, how many refer."""
     rows = np.flatnonzero(table.kind == ChunkType.virtual)
     if not len(rows):
@@ -50,7 +49,7 @@ def virtual_needs(table: ChunkTable) -> Iterator[tuple[SourceVersion, int, int]]
     for row, end, count in zip(found.tolist(), ends.tolist(), counts, strict=True):
         location, etag, seconds = row
         checksum = table.etags[etag] if etag != ABSENT else seconds or None
-        yield (table.locations[location], checksum), end, count
+        yield (table.locations[location], checksum), (end, count)
 
 
 # --- chunk objects ---
@@ -107,16 +106,22 @@ def _names(ids: U8) -> Names:
 
 
 @dataclass(slots=True)
-class _Short:
-    """An object that is missing or too short, and who needs it."""
+class ObjectUser:
+    """An array whose references need an object that is missing or too short."""
 
     node_id: NodeId
-    """an array that needs it"""
-    size: int
+    path: str | None
     end: int = 0
     references: int = 0
     chunks: list[Coordinates] = field(default_factory=list)
-    """some of the chunks of that array that need it"""
+    """some of those that need it"""
+
+    def join(self, other: ObjectUser) -> None:
+        """Take over what others need of the same object; only chunks of this array are named."""
+        self.end = max(self.end, other.end)
+        self.references += other.references
+        if self.node_id == other.node_id:
+            self.chunks += other.chunks[: SHOWN_CHUNKS - len(self.chunks)]
 
 
 @dataclass(slots=True, eq=False)
@@ -124,66 +129,51 @@ class Needs:
     """What the references of many manifests need; grows."""
 
     objects: ChunkObjects
-    native_references: int = 0
-    virtual_references: int = 0
     named: RowSet = field(default_factory=RowSet)
     """chunk objects that references name"""
+    short: dict[ManifestId, U8] = field(default_factory=dict)
+    """those of them that are missing or too short, by the manifests that need them"""
     sources: dict[SourceVersion, tuple[int, int]] = field(default_factory=dict)
     """how long sources must be, and how many references need them"""
-    _short: dict[bytes, _Short] = field(default_factory=dict)
+    users: dict[bytes, ObjectUser] = field(default_factory=dict)
+    """who needs objects that are not as they should be"""
 
-    def add(self, node_id: NodeId, table: ChunkTable) -> None:
-        """Take over the references of an array in a manifest."""
-        ids, ends = native_needs(table)
-        self.native_references += len(ids)
+    def add_objects(self, manifest_id: ManifestId, ids: U8, ends: U64) -> None:
+        """Take over the objects that a manifest needs, and how long they must be."""
         self.named.add(ids)
-        bad = np.flatnonzero(self.objects.are_short(ids, ends))
-        if len(bad):
-            coords = table.coords[table.kind == ChunkType.native][bad].tolist()
-            sizes = self.objects.sizes(ids[bad]).tolist()
-            for row, size, index in zip(bad.tolist(), sizes, coords, strict=True):
-                one = self._short.setdefault(ids[row].tobytes(), _Short(node_id, size))
-                one.end = max(one.end, int(ends[row]))
-                one.references += 1
-                if one.node_id == node_id and len(one.chunks) < SHOWN_CHUNKS:
-                    one.chunks.append(tuple(index))
-        for source, end, count in virtual_needs(table):
+        bad = self.objects.are_short(ids, ends)
+        if bad.any():
+            self.short[manifest_id] = ids[bad]
+
+    def add_sources(self, sources: Iterable[tuple[SourceVersion, tuple[int, int]]]) -> None:
+        """Take over sources, how long they must be, and how many references need them."""
+        for source, (end, count) in sources:
             longest, total = self.sources.get(source, (0, 0))
             self.sources[source] = max(longest, end), total + count
-            self.virtual_references += count
 
-    @property
-    def nodes(self) -> set[NodeId]:
-        """Arrays that need objects which are not as they should be."""
-        return {one.node_id for one in self._short.values()}
+    def add_users(self, users: Mapping[bytes, ObjectUser]) -> None:
+        """Take over who needs objects that are not as they should be."""
+        for name, user in users.items():
+            self.users.setdefault(name, ObjectUser(user.node_id, user.path)).join(user)
 
-    def findings(self, paths: dict[NodeId, str]) -> list[Finding]:
-        """What is wrong with chunk objects, by array; `paths` tells where arrays are."""
+    def findings(self) -> list[Finding]:
+        """What is wrong with chunk objects, by array."""
+        ids = id_rows(self.users)
+        rows = zip(
+            crockford_many(ids), self.objects.sizes(ids).tolist(), self.users.values(), strict=True
+        )
         found = [
-            object_finding(
-                CHUNKS + name, one.size, one.end, paths.get(one.node_id), one.references, one.chunks
+            Finding(
+                Code.CHUNK_MISSING if size < 0 else Code.CHUNK_SHORT,
+                CHUNKS + name,
+                "" if size < 0 else f"it has {size} bytes, {one.end} are needed",
+                one.path,
+                tuple(one.chunks),
+                one.references,
             )
-            for one, name in zip(self._short.values(), self._short_names(), strict=True)
+            for name, size, one in rows
         ]
-        return sorted(found, key=lambda each: (each.path or "", each.chunks))
-
-    def _short_names(self) -> list[str]:
-        raw = np.frombuffer(b"".join(self._short), np.uint8)
-        return crockford_many(raw.reshape(-1, ID_WIDTH))
-
-
-def object_finding(
-    key: str,
-    size: int,
-    end: int,
-    path: str | None,
-    references: int,
-    chunks: Iterable[Coordinates] = (),
-) -> Finding:
-    """What is wrong with a chunk object; its size is -1 where it is not there."""
-    code = Code.CHUNK_MISSING if size < 0 else Code.CHUNK_SHORT
-    detail = "" if size < 0 else f"it has {size} bytes, {end} are needed"
-    return Finding(code, key, detail, path, tuple(chunks), references)
+        return sorted(found, key=lambda each: (each.path or "", each.chunks, each.target))
 
 
 # --- sources of virtual chunks ---
@@ -194,9 +184,7 @@ _CODES: Final = {
 }
 
 
-def ask_source(
-    context: Context, source: SourceVersion, end: int, count: int, path: str | None = None
-) -> Finding | None:
+def ask_source(context: Context, source: SourceVersion, end: int, count: int) -> Finding | None:
     """Ask a source of virtual chunks for the last byte that `count` references need of it.
 
     It is asked under the checksum that was recorded.
@@ -210,4 +198,4 @@ def ask_source(
         code, detail = _CODES.get(error.kind, Code.SOURCE_UNREADABLE), str(error)
     else:
         return None
-    return Finding(code, shown_url(location), detail, path, references=count)
+    return Finding(code, shown_url(location), detail, references=count)

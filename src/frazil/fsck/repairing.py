@@ -60,7 +60,7 @@ from frazil.model.history import (
     UpdateType,
 )
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
-from frazil.run import Progress
+from frazil.progress import Progress, Tell, silent
 from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
 from frazil.tip import require_writable
@@ -77,7 +77,7 @@ def repair(
     missing_chunks: MissingChunks = "drop",
     tips: Mapping[str, str] | None = None,
     expected: RepairPlan | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> RepairPlan:
     """Plan how to bring back a damaged repository, and do it if told so.
 
@@ -110,7 +110,7 @@ def repair(
             f"repositories of {context.generation.title} cannot be repaired, only checked",
             kind=ErrorKind.UNSUPPORTED_OPERATION_FOR_VERSION,
         )
-    tell = progress or (lambda *_: None)
+    tell = progress or silent
     known = {name: SnapshotId.parse(tip) for name, tip in (tips or {}).items()}
     plan = _Repair(context, missing_chunks, known, tell).run()
     if expected is not None and not plan.is_same(expected):
@@ -132,7 +132,7 @@ class _Repair:
     context: Context
     missing: MissingChunks
     tips: Mapping[str, SnapshotId]
-    tell: Progress
+    tell: Tell
     apply: bool = False
     steps: list[RepairStep] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
@@ -146,14 +146,14 @@ class _Repair:
         state = self._history(self._beginning())
         for number, branch in enumerate(sorted(state.branches), 1):
             self._branch(state, branch)
-            self.tell("branches", number, len(state.branches))
+            self.tell(Progress("branches", number, len(state.branches)))
         self._logs(state)
         return RepairPlan(tuple(self.steps), tuple(self.losses), self.apply, tuple(self.made))
 
     # --- what a repository begins with ---
 
     def _beginning(self) -> RepairState:
-        self.tell("repository", 0, 1)
+        self.tell(Progress("repository", 0, 1))
         return self._repo() if self.context.generation.repo_object else self._refs()
 
     def _repo(self) -> RepairState:
@@ -258,7 +258,7 @@ class _Repair:
     # --- history ---
 
     def _history(self, state: RepairState) -> RepairState:
-        self.tell("history", 0, len(state.entries))
+        self.tell(Progress("history", 0, len(state.entries)))
         for plan in (plan_parents, partial(plan_history, tips=self.tips)):
             steps, losses, after = plan(state)
             self.steps += steps
@@ -267,7 +267,7 @@ class _Repair:
                 for step in steps:
                     self._change_history(state, step)
             state = after
-        self.tell("history", len(state.entries), len(state.entries))
+        self.tell(Progress("history", len(state.entries), len(state.entries)))
         return state
 
     def _change_history(self, state: RepairState, step: RepairStep) -> None:

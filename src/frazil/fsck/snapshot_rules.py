@@ -12,7 +12,7 @@ from frazil.flatbuf.reader import Table
 from frazil.formats.snapshot import MANIFEST_FILE_V1
 from frazil.formats.zarr_meta import ArrayMeta, GroupMeta, parse_node
 from frazil.fsck.files import CheckedFile, ascends, metadata_order
-from frazil.fsck.findings import Code, Finding
+from frazil.fsck.findings import REPORTED_NODES, Code, Finding
 from frazil.ids import ManifestId, NodeId, SnapshotId, parent_path
 from frazil.model.history import Snapshot
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, Node, overlap
@@ -20,8 +20,6 @@ from frazil.storage.assets import manifest_key, snapshot_key
 
 MANY_MANIFESTS: Final = 2000
 """Manifests of an array among which overlaps are looked for pair by pair."""
-TOLD_NODES: Final = 100
-"""Nodes of a snapshot about which the same is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def _nodes(snapshot: Snapshot, spec: int, key: str) -> Iterator[Finding]:
     for node in snapshot.nodes:
         for finding in _node(node, spec, key, by_path, by_id):
             reported[finding.code] = reported.get(finding.code, 0) + 1
-            if reported[finding.code] <= TOLD_NODES:
+            if reported[finding.code] <= REPORTED_NODES:
                 yield finding
         by_id[node.id] = node.path
 
@@ -170,5 +168,5 @@ def _manifests(snapshot: Snapshot, key: str) -> Iterator[Finding]:
                 used.add(ref.id)
                 if ref.id not in known:
                     yield Finding(Code.MANIFEST_UNLISTED, key, manifest_key(ref.id), node.path)
-    for one in sorted(known - used)[:TOLD_NODES]:
+    for one in sorted(known - used)[:REPORTED_NODES]:
         yield Finding(Code.MANIFEST_UNUSED, key, manifest_key(one))

@@ -42,17 +42,20 @@ _MADE: Final = {
         ),
     },
     "credentials": {
+        "frazil.storage.credential_functions": (
+            "azure_anonymous_credentials azure_credentials azure_from_env_credentials "
+            "azure_refreshable_credentials azure_static_credentials containers_credentials "
+            "gcs_anonymous_credentials gcs_credentials gcs_from_env_credentials "
+            "gcs_refreshable_credentials gcs_static_credentials s3_anonymous_credentials "
+            "s3_credentials s3_from_env_credentials s3_refreshable_credentials "
+            "s3_static_credentials"
+        ),
         "frazil.storage.credentials": (
             "AnyAzureCredential AnyAzureStaticCredential AnyCredential AnyGcsCredential "
-            "AnyGcsStaticCredential AnyS3Credential AzureCredentials AzureRefreshableCredential "
-            "AzureStaticCredentials Credentials GcsBearerCredential GcsCredentials "
-            "GcsStaticCredentials HttpAccess LocalFileSystemAccess S3Credentials "
-            "S3StaticCredentials azure_anonymous_credentials azure_credentials "
-            "azure_from_env_credentials azure_refreshable_credentials azure_static_credentials "
-            "containers_credentials gcs_anonymous_credentials gcs_credentials "
-            "gcs_from_env_credentials gcs_refreshable_credentials gcs_static_credentials "
-            "s3_anonymous_credentials s3_credentials s3_from_env_credentials "
-            "s3_refreshable_credentials s3_static_credentials"
+            "AnyGcsStaticCredential AnyS3Credential AzureCredentials "
+            "AzureRefreshableCredential AzureStaticCredentials Credentials GcsBearerCredential "
+            "GcsCredentials GcsStaticCredentials HttpAccess LocalFileSystemAccess "
+            "S3Credentials S3StaticCredentials"
         ),
     },
     "ops": {

@@ -22,6 +22,7 @@ from frazil.ingestion.records import Array, InputFile, Shape, VariableOrigin
 from frazil.ingestion.sources import bad_file, look
 from frazil.ingestion.writing import write_values
 from frazil.session import ForkSession
+from frazil.statistics.recording import Held, Recorder
 from frazil.transaction.changeset import ChangeSet
 
 
@@ -150,6 +151,8 @@ class CopyResult:
     changes: ChangeSet
     chunks: int
     nbytes: int
+    known: Held
+    """statistics, where they were asked for"""
 
 
 def copies(
@@ -208,17 +211,24 @@ def _meeting(
 
 
 def copy(
-    fork: ForkSession, options: Mapping[str, Any], limits: ParserLimits, item: CopyTask
+    fork: ForkSession,
+    options: Mapping[str, Any],
+    limits: ParserLimits,
+    item: CopyTask,
+    *,
+    statistics: bool = False,
 ) -> CopyResult:
     """Read the pieces of a region, write it, and tell where its chunks are."""
     values = gather_values(item, options, limits)
     session = ForkSession.__new__(ForkSession)
     session.__setstate__(fork.__getstate__())
     session.state.changes = fork.state.changes.of_nodes()
+    recorder = Recorder(session.state.context.containers.expand)
+    session.state.watcher = recorder if statistics else None
     write_values(session, item.path, item.region, values)
     changes = session.state.changes.of_chunks()
     count = sum(len(each.columns()[0]) for each in changes.chunks.values())
-    return CopyResult(changes, count, values.nbytes)
+    return CopyResult(changes, count, values.nbytes, recorder.held)
 
 
 def gather_values(item: CopyTask, options: Mapping[str, Any], limits: ParserLimits) -> Array:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
-from frazil.cf.decoding import FILL, plain_fill, plain_fill_attribute
+from frazil.cf.decoding import FILL, fill_attribute, plain_fill
 from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.records import (
     PHONY,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = ("data_type", "codecs", "fill_value", "storage_transformers")
 _CACHED: Final = 512
+"""Encodings that are parsed once; an archive has a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +103,10 @@ def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # no
     """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
     if dtype.kind == "O":
         return {FILL: fill.decode() if isinstance(fill, bytes) else str(fill)}
-    value = np.asarray(fill).astype(dtype).reshape(())
-    if (plain := plain_fill_attribute(value, dtype)) is not None:
-        return {FILL: plain}
-    from virtualizarr.parsers.utils import encode_cf_fill_value
-
-    return {FILL: encode_cf_fill_value(value, dtype)}
+    value = fill_attribute(fill, dtype)
+    if value is None:
+        raise ValueError(f"values of type {dtype} have no _FillValue")
+    return {FILL: value}
 
 
 def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type

@@ -24,7 +24,9 @@ from frazil.ingestion.records import (
 from frazil.ingestion.sources import bad_file, read_head
 
 FIRST: Final = 64 << 10
+"""Bytes read first; most headers fit."""
 LARGEST_HEADER: Final = 64 << 20
+"""Larger headers are refused: real ones have at most a few megabytes."""
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 0x0A, 0x0B, 0x0C
 _TEXT: Final = 2
 _TYPES: Final[dict[int, tuple[np.dtype[Any], Any]]] = {

@@ -51,6 +51,7 @@ HDF5_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 HDF5_PLACES: Final = (0, 512, 1024, 2048)
 """An HDF5 file may begin with somebody else's bytes, so many of them."""
 HEAD: Final = 4096
+"""Bytes by which a format is recognised."""
 
 _MAGIC: Final = {
     **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), Format.NETCDF3),

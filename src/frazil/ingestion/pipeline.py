@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -16,6 +16,7 @@ from typing import Any, Final, Unpack
 
 from frazil import config
 from frazil.errors import ConflictError, ErrorKind, invalid_option
+from frazil.ids import SnapshotId
 from frazil.ingestion import writing
 from frazil.ingestion.copying import CopyResult, copies, copy, digest_safely
 from frazil.ingestion.isolation import ParserLimits
@@ -41,23 +42,19 @@ from frazil.ingestion.records import (
     as_metadata,
     name_mark,
 )
-from frazil.ingestion.reports import IngestProgress, IngestReport, IngestStatus, refused
-from frazil.ingestion.request import (
-    FAIL,
-    REFUSE,
-    Files,
-    IngestOptions,
-    IngestRequest,
-    parse_ingest,
-)
+from frazil.ingestion.reports import IngestReport, IngestStatus, refused
+from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, IngestRequest, parse_ingest
 from frazil.ingestion.scan import scan, unless_known
 from frazil.ingestion.sources import Allowed, display_url, expand
 from frazil.ingestion.target import IngestTarget, covering, prefixes_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
+from frazil.progress import Progress, Tell, silent
 from frazil.run import LocalRunner, Runner
 from frazil.session import ForkSession, Session
 from frazil.spelling import require_known
+from frazil.statistics.publishing import publish
+from frazil.statistics.recording import Recorder
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.transaction.forks import merge_changes
@@ -76,7 +73,7 @@ def run_request(
     storage: Storage,
     request: IngestRequest,
     runner: Runner,
-    progress: Callable[[IngestProgress], None] = lambda _: None,
+    progress: Tell = silent,
 ) -> IngestReport:
     """Ingest files into the repository at a place, which is made when there is none.
 
@@ -94,7 +91,7 @@ class _Ingest:
     storage: Storage
     request: IngestRequest
     runner: Runner
-    tell: Callable[[IngestProgress], None]
+    tell: Tell
 
     def __post_init__(self) -> None:
         request = self.request
@@ -177,13 +174,13 @@ class _Ingest:
             for url in urls
         ]
         found: list[Outcome | None] = [None] * len(tasks)
-        state = IngestProgress("scanning", len(tasks))
+        state = Progress("scanning", total=len(tasks))
         self.tell(state)
         work = partial(scan, request.source_options, self.limits)
         for number, outcome in self.runner.run(work, tasks):
             # What was packed for the way takes its full size again until it is compact.
             found[number] = outcome.compact() if isinstance(outcome, FileScan) else outcome
-            state = state.with_scan(outcome)
+            state = state.plus(1, *_referred(outcome))
             self.tell(state)
         return [each for each in found if each is not None]
 
@@ -235,6 +232,8 @@ class _Ingest:
         self, session: Session, plan: IngestPlan, report: IngestReport, prefixes: Sequence[str]
     ) -> IngestReport:
         is_new = not plan.has_base
+        self.recorder = Recorder()
+        session.state.watcher = self.recorder if self.request.statistics else None
         writing.make_groups(session, self.group, plan.attributes if is_new else None)
         for array in plan.arrays:
             writing.make_array(session, self._path(array), array, plan)
@@ -250,13 +249,14 @@ class _Ingest:
             if array.kind is TransferKind.VIRTUAL
         ]
         virtual_chunks = sum(count for count, _ in referred)
-        self.tell(IngestProgress("committing", 0))
+        self.tell(Progress("committing"))
         facts = {
             "virtual_chunks": virtual_chunks,
             "native_chunks": native_chunks,
             **self.runner.facts(),
         }
         snapshot = self._commit(session, plan, facts)
+        publish(session.state.context, self.recorder.held, SnapshotId.parse(snapshot))
         return self._finish(
             report,
             IngestStatus.COMMITTED,
@@ -314,13 +314,13 @@ class _Ingest:
         """Let tasks write the manifests of an array, and take what they return."""
         context = session.state.context
         items = [*cells(plan, array, node, context)]
-        state = IngestProgress(f"writing manifests of {array.name}", 0, regions=len(items))
+        state = Progress(f"writing manifests of {array.name}", total=len(items))
         self.tell(state)
         written: list[WrittenManifest] = []
         for _, found in self.runner.run(partial(write_cell, context), items):
             written += found
             chunks = sum(each.file.num_chunk_refs for each in found)
-            state = state.with_copy(chunks, sum(each.nbytes for each in found))
+            state = state.plus(1, chunks, sum(each.nbytes for each in found))
             self.tell(state)
         session.state.set_manifests(node, merged_manifests(written, len(array.dims)))
         return state.chunks, state.nbytes
@@ -336,17 +336,26 @@ class _Ingest:
         if not items:
             return 0, 0
         fork = ForkSession.with_nodes_of(session)
-        state = IngestProgress("copying", 0, regions=len(items))
+        state = Progress("copying", total=len(items))
         self.tell(state)
-        work = partial(copy, fork, self.request.source_options, self.limits)
+        options, statistics = self.request.source_options, self.request.statistics
+        work = partial(copy, fork, options, self.limits, statistics=statistics)
         size = sum(prod(item.shape) * item.dtype.itemsize for item in items)
         for _, done in self.runner.run(work, items, size_bytes=size):
             assert isinstance(done, CopyResult)
             merge_changes(session.state.changes, done.changes)
-            state = state.with_copy(done.chunks, done.nbytes)
+            self.recorder.add(done.known)
+            state = state.plus(1, done.chunks, done.nbytes)
             self.tell(state)
         session.state.move_base(session.state.base_id)
         return state.chunks, state.nbytes
+
+
+def _referred(outcome: Outcome) -> tuple[int, int]:
+    """The chunks that a file can be referred to by, and their bytes."""
+    variables = outcome.variables if isinstance(outcome, FileScan) else ()
+    found = [each.references for each in variables if each.references is not None]
+    return sum(map(len, found)), sum(each.nbytes for each in found)
 
 
 def _references(plan: IngestPlan, array: PlannedArray, file: int) -> FileReferences:
@@ -360,7 +369,7 @@ def ingest(
     target: Storage | str | os.PathLike[str],
     *,
     runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
-    progress: Callable[[IngestProgress], None] | None = None,
+    progress: Tell | None = None,
     **options: Unpack[IngestOptions],
 ) -> IngestReport:
     """Take files into a repository in one commit, by reference or by copy.
@@ -386,7 +395,7 @@ def ingest(
         in_url = branch_in(place)
         target = storage_from_url(place.url, **(options.get("storage_options") or {}))
     request = parse_ingest(files, branch_of(in_url, options), options)
-    return run_request(target, request, runner, progress or (lambda _: None))
+    return run_request(target, request, runner, progress or silent)
 
 
 def branch_of(in_url: str | None, options: IngestOptions) -> str:

@@ -1,16 +1,16 @@
-"""What an ingest tells: while it works, and when it is done or refused."""
+"""What an ingest tells when it is done or refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ingestion.plans import IngestFinding, IngestSeverity, PlannedArray
-from frazil.ingestion.records import FileScan, Outcome, ScanFailure
+from frazil.ingestion.records import ScanFailure
 from frazil.ingestion.sources import display_url
 from frazil.ingestion.target import how_to_read
 from frazil.masking import safe
@@ -28,40 +28,6 @@ class IngestStatus(StrEnum):
     UNCHANGED = "unchanged"
     """all files were in already"""
     REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class IngestProgress:
-    """How far an ingest is."""
-
-    step: str
-    files: int
-    files_done: int = 0
-    chunks: int = 0
-    nbytes: int = 0
-    regions: int = 0
-    regions_done: int = 0
-
-    def with_scan(self, outcome: Outcome) -> IngestProgress:
-        """One more file was looked at."""
-        made = replace(self, files_done=self.files_done + 1)
-        if not isinstance(outcome, FileScan):
-            return made
-        found = [each.references for each in outcome.variables if each.references is not None]
-        return replace(
-            made,
-            chunks=self.chunks + sum(map(len, found)),
-            nbytes=self.nbytes + sum(each.nbytes for each in found),
-        )
-
-    def with_copy(self, chunks: int, nbytes: int) -> IngestProgress:
-        """One more region was copied."""
-        return replace(
-            self,
-            regions_done=self.regions_done + 1,
-            chunks=self.chunks + chunks,
-            nbytes=self.nbytes + nbytes,
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -30,7 +30,7 @@ _CHOICES: Final = {
 """What some options can be; the first is the default."""
 _LISTS: Final = ("load", "drop", "allow")
 _AS_GIVEN: Final = (
-    "group", "append", "dry_run", "message", "format", "source_group", "container"
+    "group", "append", "dry_run", "message", "format", "source_group", "container", "statistics"
 )  # fmt: skip
 
 
@@ -50,6 +50,8 @@ class IngestOptions(TypedDict, total=False):
     """of what is copied: `zstd`, `zstd:9`, `gzip:5`, `blosc:lz4:5`, `none`"""
     checksum: bool
     """let chunks that are copied end in a CRC-32C, so that damage is seen when they are read"""
+    statistics: bool
+    """keep count, extremes and sum of chunks that are copied, so that they can be skipped"""
     concat_dim: str | Sequence[str] | None
     """the dimensions to join along, where coordinates do not tell; a new name makes a new one"""
     append: bool
@@ -107,6 +109,7 @@ class IngestRequest(MaskedRecord):
     allow: tuple[str, ...] = ()
     """prefixes of further files that the given ones may refer to"""
     refs_by_tasks: int = REFS_BY_TASKS
+    statistics: bool = False
 
 
 def parse_ingest(files: Files, branch: str, options: IngestOptions) -> IngestRequest:

@@ -48,6 +48,7 @@ WEB: Final = ("http://", "https://")
 ABSENT: Final = (FileNotFoundError, foreign.NotFoundError)
 _WILD: Final = re.compile(r"[*?\[]")
 _CLIENTS: Final = 32
+"""Clients that are kept open, one for each bucket or host with its options."""
 
 
 def as_url(text: str | os.PathLike[str]) -> str:

@@ -30,7 +30,8 @@ from frazil.repository import Repository
 from frazil.repository.handle import edit_stored_config
 from frazil.session import Session
 from frazil.storage.base import Storage
-from frazil.storage.credentials import MAKERS, AnyCredential, containers_credentials
+from frazil.storage.credential_functions import MAKERS, containers_credentials
+from frazil.storage.credentials import AnyCredential
 from frazil.storage.locations import key_of
 from frazil.tip import Tip
 from frazil.transaction.opened import context_of

@@ -28,7 +28,8 @@ from frazil.maintenance.listing import Objects, list_candidates, list_older, mea
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of
 from frazil.model.history import ManifestFile, RepoInfo, UpdateType
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Listed, Storage, fan_out
+from frazil.storage.base import Listed, Storage
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 PHASES: Final = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 
-from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL
+from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences
+from frazil.errors import FormatError
+from frazil.formats.manifest import decode_manifest
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import ID_NAME, parse_names
 from frazil.statistics.files import DroppedRows, drop_rows, list_files, loaded
-from frazil.statistics.records import Flags, Rows
-from frazil.storage.assets import CHUNKS
+from frazil.statistics.records import RANGE_WIDTH, ROW, U8, Flags, Rows, located
+from frazil.storage.assets import CHUNKS, MANIFESTS
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 
@@ -21,20 +24,68 @@ def forget_collected(context: Context, gone: RowSet | None, before: datetime) ->
 
     `gone` are those objects. None means all that a listing of chunk objects does not show: the
     writer of a file of statistics had read the chunks, so objects that are not listed are gone.
+    Then rows of other chunks, virtual ones and those in manifests, go too if no manifest has them.
+    Manifests are read after the rows: one that comes later loses statistics, never values.
     """
     if not any(item.created_at < before for item in list_files(context.place)):
         return DroppedRows()
     there = _listed_chunks(context.storage) if gone is None else None
+    named = _Named(context) if gone is None else None
 
     def keep(rows: Rows) -> Flags:
         owners = np.ascontiguousarray(rows["owner"][:, :ID_WIDTH])
-        stays: Flags = rows["kind"] != NATIVE
+        native = rows["kind"] == NATIVE
+        stays: Flags = ~native
+        if named is not None and stays.any():
+            stays &= named.has(rows)
         if there is not None:
-            return stays | there.contains(owners)
-        assert gone is not None
-        return stays | ~gone.contains(owners)
+            stays |= native & there.contains(owners)
+        else:
+            assert gone is not None
+            stays |= native & ~gone.contains(owners)
+        return stays
 
     return drop_rows(context.place, keep, before)
+
+
+class _Named:
+    """The virtual chunks, and those in manifests, that manifests have; looked for when needed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @cached_property
+    def _keys(self) -> RowSet | None:
+        """The beginnings of their rows; None when that cannot be told."""
+        context, found = self._context, RowSet(RANGE_WIDTH)
+        if context.generation.is_legacy:
+            return None
+        for item in context.storage.list(MANIFESTS):
+            blob = context.storage.get(item.key)
+            if blob is None:
+                continue  # it has just been collected
+            try:
+                tables = [table for _, table in decode_manifest(blob, key=item.key).tables()]
+            except FormatError:
+                return None
+            for table in tables:
+                if (table.kind != NATIVE).any():
+                    found.add(
+                        _beginnings(
+                            located(ChunkReferences.of(table), context.containers.expand)[0]
+                        )
+                    )
+        return found
+
+    def has(self, rows: Rows) -> Flags:
+        """Whether each row is about one of them, or may be."""
+        keys = self._keys
+        return np.ones(len(rows), np.bool_) if keys is None else keys.contains(_beginnings(rows))
+
+
+def _beginnings(rows: Rows) -> U8:
+    plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
+    return np.ascontiguousarray(plain[:, :RANGE_WIDTH])
 
 
 def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> DroppedRows:

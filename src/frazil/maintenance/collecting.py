@@ -50,8 +50,9 @@ from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, start_in_pool
+from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
+from frazil.storage.pool import start_in_pool
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
 

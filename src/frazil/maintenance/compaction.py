@@ -22,15 +22,18 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many, is_below, node_path
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.nodes import ArrayNode
-from frazil.run import LocalRunner, Progress, Runner, by_size, run_told
+from frazil.progress import Tell
+from frazil.run import LocalRunner, Runner, by_size, run_told
 from frazil.storage.assets import CHUNKS
-from frazil.storage.base import Storage, ahead
+from frazil.storage.base import Storage
+from frazil.storage.pool import ahead
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
 I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 MIN_DEAD_SHARE: Final = 0.3
+"""Objects with a smaller unused share stay: more than two bytes would be copied to free one."""
 ITEM_PACKS: Final = 4
 """Packs that one item of work fills, where a runner does it."""
 
@@ -71,7 +74,7 @@ def compact_chunks(
     min_dead_share: float = MIN_DEAD_SHARE,
     dry_run: bool = False,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Compaction:
     """Put the small chunks of an array, or of all arrays below a group, into packs.
 

@@ -19,14 +19,16 @@ from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError, StorageError
 from frazil.maintenance.listing import Objects
 from frazil.model.history import to_micros
-from frazil.storage.base import Listed, Storage, fan_out
+from frazil.storage.base import Listed, Storage
 from frazil.storage.local import LocalStorage
+from frazil.storage.pool import fan_out
 
 BATCH: Final = 1000
 """Keys of one request, the most that S3 takes."""
 DISK_BATCH: Final = 1 << 16
 """On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
+"""Errors of one collection that are reported in full."""
 OnDeleted: TypeAlias = Callable[[list[str]], None]
 """Is given the keys of what was deleted."""
 

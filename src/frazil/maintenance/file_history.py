@@ -20,7 +20,8 @@ from frazil.maintenance.id_sets import U8, RowSet, id_rows
 from frazil.maintenance.listing import ID_NAME, batched, snapshot_blob
 from frazil.model.history import ManifestFile, SnapshotEntry
 from frazil.storage.assets import SNAPSHOTS, snapshot_key
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
+from frazil.storage.pool import fan_out
 
 PREFETCH: Final = 64
 """Snapshots that are in memory as a whole at one time."""

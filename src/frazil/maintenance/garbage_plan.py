@@ -35,6 +35,7 @@ How: TypeAlias = Literal["full", "incremental"]
 FORMAT: Final = "frazil-garbage-plan"
 VERSION: Final = 1
 MAX_FILE: Final = 1 << 32
+"""Larger plans are refused."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -22,8 +22,9 @@ from frazil.ids import ALPHABET, ManifestId, SnapshotId, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
 from frazil.model.history import Micros, Snapshot, to_micros
 from frazil.storage.assets import manifest_key, snapshot_key
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
+from frazil.storage.pool import fan_out
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ SECOND: Final = 1_000_000
 GONE: Final = (0, 1 << 60)
 """Size and time of what is not there any more: never old enough to delete."""
 HEADS_AT_ONCE: Final = 4096
+"""Objects that are asked for their sizes in one batch."""
 END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 BATCH: Final = 1 << 16
 """Names that are turned into columns at once."""

@@ -26,7 +26,8 @@ from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachabl
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 UsageBy: TypeAlias = Literal["array", "snapshot", "branch"]
@@ -34,6 +35,7 @@ BY: Final = ("array", "snapshot", "branch")
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SNAPSHOTS_AT_ONCE: Final = 32
+"""Snapshots that are fetched in one batch."""
 PartKey: TypeAlias = tuple[ManifestId, NodeId]
 """The references of one array in one manifest."""
 

@@ -29,7 +29,8 @@ from frazil.maintenance.deleting import (
 from frazil.maintenance.listing import Objects, is_older
 from frazil.run import by_size
 from frazil.storage.assets import CHUNK, CHUNKS
-from frazil.storage.base import PLAIN, Attributes, Listed, Storage, fan_out
+from frazil.storage.base import PLAIN, Attributes, Listed, Storage
+from frazil.storage.pool import fan_out
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
 

@@ -22,7 +22,8 @@ from frazil.maintenance.listing import batched, manifest_blob, snapshot_blob
 from frazil.model.history import ManifestFile
 from frazil.run import Runner
 from frazil.storage.assets import manifest_key, snapshot_key
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 T = TypeVar("T")

@@ -29,6 +29,7 @@ from frazil.transaction.context import Context
 
 Coords: TypeAlias = npt.NDArray[np.uint32]
 SHOWN_MESSAGES = 50
+"""Messages of squashed commits that the new message lists."""
 
 
 def squash(

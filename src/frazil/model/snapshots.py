@@ -42,6 +42,7 @@ ITEM: Final = np.dtype(
 )
 NO_PARENT: Final = -1
 MAX_PAGE: Final = 1024
+"""Commits of a page of history; the first pages are smaller, so that the newest come soon."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,9 @@ class StringPool(Sequence[str]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not 0 <= index < len(self):
             raise IndexError(index)
+        return self._text(index)
+
+    def _text(self, index: int) -> str:
         start = int(self.ends[index - 1]) if index else 0
         return str(self.data[start : int(self.ends[index])], "utf-8")
 

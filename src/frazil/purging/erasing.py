@@ -21,7 +21,8 @@ from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
 from frazil.purging.finding import PurgeMatches, all_ranges
 from frazil.storage.assets import CHUNKS
-from frazil.storage.base import Attributes, Storage, fan_out
+from frazil.storage.base import Attributes, Storage
+from frazil.storage.pool import fan_out
 
 Spans: TypeAlias = npt.NDArray[np.int64]
 """(n, 2): begin and end."""

@@ -43,7 +43,8 @@ from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.purging.records import Flags, PurgeTarget
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 LENGTH: Final = 4

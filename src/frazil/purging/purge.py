@@ -52,8 +52,9 @@ from frazil.purging.finding import (
 from frazil.purging.records import PurgeReport, PurgeTarget, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED
+from frazil.storage.pool import fan_out
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
 

@@ -24,7 +24,7 @@ from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Nod
 from frazil.purging.finding import PurgeMatches, encoding_digest
 from frazil.purging.records import PurgeTarget
 from frazil.storage.assets import log_key, manifest_key
-from frazil.storage.base import ahead
+from frazil.storage.pool import ahead
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 

@@ -28,7 +28,8 @@ from frazil.transaction.context import Context
 
 if TYPE_CHECKING:
     from frazil.fsck.findings import Report
-    from frazil.run import Progress, Runner
+    from frazil.progress import Tell
+    from frazil.run import Runner
     from frazil.statistics.analyzing import Analysis
 
 
@@ -186,7 +187,8 @@ class Audit(Namespace):
         deep: bool = False,
         virtual: bool = False,
         max_findings: int = 1000,
-        progress: Progress | None = None,
+        runner: Runner | None = None,
+        progress: Tell | None = None,
     ) -> Report:
         """Check every rule of the format; one that cannot be opened, `frazil.fsck.fsck` checks.
 
@@ -196,6 +198,7 @@ class Audit(Namespace):
             deep: decode every chunk.
             virtual: ask the sources of virtual chunks, which must be authorised.
             max_findings: how many are told in full; the rest is counted.
+            runner: what has others read files, such as tasks of Spark.
             progress: is told how far the work is.
 
         Raises:
@@ -210,21 +213,31 @@ class Audit(Namespace):
             deep=deep,
             virtual=virtual,
             max_findings=max_findings,
+            runner=runner,
             progress=progress,
         )
 
     @verb(Effect.READS)
-    def verify(self, version: Version | None = None, *, virtual: bool = False) -> Report:
+    def verify(
+        self,
+        version: Version | None = None,
+        *,
+        virtual: bool = False,
+        runner: Runner | None = None,
+        progress: Tell | None = None,
+    ) -> Report:
         """Check that everything a snapshot refers to exists, with enough bytes.
 
         Args:
             version: the snapshot to check; None means all that branches and tags reach.
             virtual: also ask whether the sources of virtual chunks changed.
+            runner: what has others read files, such as tasks of Spark.
+            progress: is told how far the work is.
         """
         from frazil.fsck.checking import verify
 
         chosen = None if version is None else [str(self._snapshot(version))]
-        return verify(self._context, chosen, virtual=virtual)
+        return verify(self._context, chosen, virtual=virtual, runner=runner, progress=progress)
 
     @verb(Effect.CHANGES)
     def analyze(
@@ -234,7 +247,7 @@ class Audit(Namespace):
         *,
         dry_run: bool = False,
         runner: Runner | None = None,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> Analysis:
         """Read the chunks that have no statistics yet, and keep count, extremes, sum and checksum.
 

@@ -16,19 +16,15 @@ from frazil.model.config import FeatureFlag
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import SnapshotEntry
 from frazil.model.lineage import other_parents
-from frazil.model.updates import FLAGS
-from frazil.model.values import (
-    Diff,
-    ManifestFileInfo,
-    RepoStatus,
-    SnapshotInfo,
-    Update,
+from frazil.model.outward import (
     inner_status,
     manifest_file_info,
     repo_status,
     snapshot_info,
     update_of,
 )
+from frazil.model.updates import FLAGS
+from frazil.model.values import Diff, ManifestFileInfo, RepoStatus, SnapshotInfo, Update
 from frazil.naming import OURS, package
 from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from frazil.maintenance.sharing import Shares, UsageBy
     from frazil.maintenance.space import SnapshotUsage
     from frazil.maintenance.trash import TrashBatch
+    from frazil.progress import Tell
     from frazil.purging.records import PurgeReport
-    from frazil.run import Progress, Runner
+    from frazil.run import Runner
 
 
 class Space(Namespace):
@@ -61,7 +62,7 @@ class Space(Namespace):
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         runner: Runner | None = None,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> Compaction:
         """Put small chunks together into larger objects, in a commit; nothing is decoded.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from frazil.merging.applying import FastForward
     from frazil.merging.policies import Policy
     from frazil.merging.records import MergeReport
-    from frazil.run import Progress
+    from frazil.progress import Tell
 
 
 class Versions(Namespace):
@@ -181,7 +181,7 @@ class Versions(Namespace):
         *,
         paths: Sequence[str] | None = None,
         max_samples: int = 10,
-        progress: Progress | None = None,
+        progress: Tell | None = None,
     ) -> ValueDiff:
         """How the values of two versions differ, cell by cell.
 

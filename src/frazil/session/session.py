@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from frazil.async_twins import async_twin
+from frazil.commit.base import stand_back
 from frazil.commit.by_repo_object import require_moves
 from frazil.errors import ConflictError, ErrorKind, ReadOnlyError, SessionStateError
 from frazil.ids import SnapshotId, node_path
@@ -136,15 +138,19 @@ class Session(SnapshotView):
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._put(message, metadata, {})
+        storage = self.state.context.storage
         with contextlib.ExitStack() as lock:
             for attempt in range(rebase_tries):
+                began = time.monotonic()
                 try:
                     return self._put(message, metadata, {"rebase_attempts": attempt})
                 except ConflictError as conflict:
                     if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                         raise
                     if attempt == 0:
-                        lock.enter_context(self.state.context.storage.advisory_lock())
+                        lock.enter_context(storage.advisory_lock())
+                    if not storage.answers_inline:
+                        stand_back(attempt + 1, time.monotonic() - began)
                     if self._publisher.landed() is None:
                         self.rebase(rebase_with)
             return self._put(message, metadata, {"rebase_attempts": rebase_tries})

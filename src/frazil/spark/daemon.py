@@ -33,6 +33,7 @@ LOADED: Final = (
     "frazil.spark.reading.chunk_rows",
 )
 BUFFER: Final = 64 * 1024
+"""Bytes of a task's input that are read at a time."""
 
 Main: TypeAlias = Callable[[BinaryIO, BinaryIO], None]
 """Reads one task, or several, from the first file and answers in the second."""

@@ -31,11 +31,8 @@ from frazil.storage.constructors import (
     s3_storage,
     tigris_storage,
 )
-from frazil.storage.credentials import (
-    MAKERS,
-    AnyContainerCredential,
-    containers_credentials,
-)
+from frazil.storage.credential_functions import MAKERS, containers_credentials
+from frazil.storage.credentials import AnyContainerCredential
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.texts import flag, number, read
 from frazil.transaction.opened import context_of

@@ -29,6 +29,7 @@ WAVES: Final = 8
 WAVE_ITEMS: Final = 256
 """a shorter one in jobs of about so many items, since each takes a while to start."""
 TASKS_PER_SLOT: Final = 3
+"""Tasks for each core, so that slow ones even out."""
 CLUSTER_SLOTS: Final = 64
 """Tasks that a cluster is taken to run at once where it does not tell."""
 SMALL_ITEMS: Final = 256 << 10

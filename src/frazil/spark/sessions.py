@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA: Final = 17
+"""of Spark 4"""
 OLDEST_SPARK: Final = (4, 1)
 REMOTE: Final = "sc://"
 _VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from frazil.spark.location import NamedTarget
     from frazil.spark.options.table import ReadRequest
+    from frazil.spark.reading.aggregating import AggregateScan
     from frazil.spark.reading.scan import Scan
 
 
@@ -57,7 +58,7 @@ class FrazilSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._plan: Scan | ReadPlan | None = None
+        self._plan: Scan | AggregateScan | ReadPlan | None = None
         self._asked: ReadRequest | None = None
 
     @classmethod
@@ -119,7 +120,7 @@ class FrazilSource(DataSource):
             )
         return self._asked
 
-    def _planned(self, asked: StructType | None) -> Scan | ReadPlan:
+    def _planned(self, asked: StructType | None) -> Scan | AggregateScan | ReadPlan:
         from frazil.errors import invalid_option
         from frazil.spark.location import reachable_target
 
@@ -149,7 +150,7 @@ def _keep_imports() -> None:
 
 def plan_read(
     target: NamedTarget, request: ReadRequest, asked: StructType | None = None
-) -> Scan | ReadPlan:
+) -> Scan | AggregateScan | ReadPlan:
     """Work out what a read means, opening the repository to see what is there now."""
     from frazil.spark.location import open_pinned
     from frazil.spark.reading.changes import beginning
@@ -165,7 +166,7 @@ def plan_read(
     from frazil.spark.reading.scan import AGGREGATES, CHUNKS, Scan, make_scan
 
     session = open_pinned(pinned, repository)
-    scan: Scan | ReadPlan
+    scan: Scan | AggregateScan | ReadPlan
     if request.layout == AGGREGATES:
         from frazil.spark.reading.aggregating import make_aggregate_scan
 
@@ -195,10 +196,14 @@ def plan_read(
     return ChangeScan(target, request, scan.schema, pinned.snapshot_id)
 
 
-def reader_of(plan: Scan | ReadPlan) -> DataSourceReader:
+def reader_of(plan: Scan | AggregateScan | ReadPlan) -> DataSourceReader:
     """The reader for a plan."""
+    from frazil.spark.reading.aggregating import AggregateParts, AggregateScan
     from frazil.spark.reading.scan import Scan
 
+    # Tasks get the blocks that were chosen here: by the time they look, statistics may be others.
+    if isinstance(plan, AggregateScan):
+        return PlanReader(AggregateParts(plan, plan.answered()))
     if not isinstance(plan, Scan):
         return PlanReader(plan)
     from frazil.spark.reading.cells import Regions

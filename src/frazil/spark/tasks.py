@@ -38,7 +38,9 @@ Options: TypeAlias = Mapping[str, Any]
 """Options of the data source: `storage.*`, `virtual.*`, `authorize-virtual-chunk-access`."""
 
 LEAST_TASKS: Final = 16
+"""A job has at least so many tasks, if it has as many items,"""
 MOST_TASKS: Final = 10_000
+"""and at most so many: each costs the driver some milliseconds."""
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 ANSWER_BYTES: Final = 32 << 20
 """Answers that a task returns together."""
@@ -203,9 +205,8 @@ def local_frame(
     spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType
 ) -> DataFrame:
     """A few rows as a DataFrame that Spark keeps in its plan, so that no task is needed."""
-    held, kinds = [*rows], arrow_schema(schema)
-    batches = [row_batch(held, kinds)] if held else []
-    return spark.createDataFrame(pa.Table.from_batches(batches, kinds), schema)
+    held = pa.Table.from_batches([row_batch(rows, arrow_schema(schema))])
+    return spark.createDataFrame(held, schema)
 
 
 def collect(frame: DataFrame) -> pa.Table:

@@ -19,7 +19,9 @@ from frazil.spark.location import Pinned, RepositoryLocation, open_pinned
 _IS_WORKER: Final = "SPARK_REUSE_WORKER"
 """Spark sets it for the processes that run Python for it."""
 REPOSITORIES: Final = 8
+"""Repositories that a worker keeps open, with their caches,"""
 SESSIONS: Final = 16
+"""and sessions: jobs on several snapshots take turns."""
 
 
 @lru_cache(maxsize=REPOSITORIES)

@@ -19,16 +19,17 @@ from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageEr
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
-from frazil.run import LocalRunner, Progress, Runner, by_size, run_told
+from frazil.progress import Tell
+from frazil.run import LocalRunner, Runner, by_size, run_told
 from frazil.statistics.files import (
     MANY_FILES,
     StatisticsIndex,
     list_files,
     put_together,
     read_index,
-    store,
 )
 from frazil.statistics.measuring import measure
+from frazil.statistics.publishing import keep, retract_if_gone
 from frazil.statistics.records import (
     Decoding,
     Rows,
@@ -47,6 +48,7 @@ from frazil.transaction.working import WorkingState
 TASK_BYTES: Final = 16 << 20
 """Stored bytes that one item of work reads, unless a single chunk is larger."""
 TASK_CHUNKS: Final = 1024
+"""Chunks of a task at most."""
 AT_ONCE: Final = 4 << 20
 """Stored bytes in memory at a time, with the same exception."""
 LARGEST: Final = 1 << 32
@@ -54,6 +56,7 @@ LARGEST: Final = 1 << 32
 HELD_ROWS: Final = 1 << 16
 """Rows that are kept before they are written to a file."""
 MOST_TOLD: Final = 10
+"""Unreadable chunks that are named; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def analyze(
     *,
     dry_run: bool = False,
     runner: Runner | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Analysis:
     """Make the statistics of all chunks of a version, or of an array or group, that have none.
 
@@ -123,6 +126,7 @@ def analyze(
     sizes = [int(each.table.length.sum()) for each in plan.portions]
     counts = [len(each.table) for each in plan.portions]
     held: dict[bytes, list[Rows]] = {}
+    kept: dict[bytes, list[Rows]] = {}
     read = failed = files = 0
     problems: list[str] = []
     for number, answer in run_told(
@@ -134,9 +138,10 @@ def analyze(
         read, failed = read + answer.bytes_read, failed + answer.failed
         problems += answer.problems[: MOST_TOLD - len(problems)]
         if sum(map(len, of_one)) >= HELD_ROWS:
-            files += _keep(context, held, plan.decodings[number].id)
+            files += _keep(context, held, kept, plan.decodings[number].id)
     for decoding in [*held]:
-        files += _keep(context, held, decoding)
+        files += _keep(context, held, kept, decoding)
+    retract_if_gone(context, kept, state.base_id)
     place = context.place
     merged = sum(
         put_together(place, each)
@@ -154,9 +159,16 @@ def analyze(
     )
 
 
-def _keep(context: Context, held: dict[bytes, list[Rows]], decoding: bytes) -> int:
-    parts = [rows for rows in held.pop(decoding) if len(rows)]
-    return len(store(context.place, decoding, np.concatenate(parts))) if parts else 0
+def _keep(
+    context: Context,
+    held: dict[bytes, list[Rows]],
+    kept: dict[bytes, list[Rows]],
+    decoding: bytes,
+) -> int:
+    """Write the rows of a decoding, and remember them; tell how many files that took."""
+    parts = held.pop(decoding)
+    kept.setdefault(decoding, []).extend(parts)
+    return keep(context, {decoding: parts})
 
 
 class _Plan:

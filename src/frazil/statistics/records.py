@@ -160,6 +160,13 @@ def identified(
     A virtual chunk without a checksum cannot: its source may change and nobody would notice.
     `expand` makes a URL of the location of a virtual chunk.
     """
+    rows, known = located(refs, expand)
+    rows["cells"] = _cells(grid, refs.coords)
+    return rows, known
+
+
+def located(refs: ChunkReferences, expand: Callable[[str], str]) -> tuple[Rows, Flags]:
+    """The same without which cells of the array they are about."""
     rows = blank_rows(len(refs))
     rows["kind"], rows["offset"], rows["length"] = refs.kind, refs.offset, refs.length
     native = refs.kind == NATIVE
@@ -183,7 +190,6 @@ def identified(
             owner = blake2b(data, digest_size=16, person=_PERSON).digest()
             rows["owner"][row] = np.frombuffer(owner, np.uint8)
             rows["offset"][row], known[row] = 0, True
-    rows["cells"] = _cells(grid, refs.coords)
     return rows, known
 
 

@@ -6,24 +6,19 @@ answers, not exceptions; everything else that goes wrong is a `StorageError`.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
-import threading
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from queue import SimpleQueue
 from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, HasRepr, Verbatim
+from frazil.storage.pool import FEW, fan_out
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,9 +29,6 @@ Piece: TypeAlias = tuple[str, int, memoryview]
 Found: TypeAlias = list[bytes | None]
 Sizes: TypeAlias = list[tuple[str, int]]
 Answers: TypeAlias = list[R]
-POOL_THREADS: Final = 32
-FEW: Final = 8
-"""So many quick calls cost less in line than handing them to threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,110 +418,3 @@ def check_prefix(prefix: str) -> None:
 
 _SEGMENT: Final = r"(?!\.{1,2}(?:/|\Z))[^/\0]+"
 _KEY: Final = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")
-_in_pool = threading.local()
-
-
-@cache
-def thread_pool() -> ThreadPoolExecutor:
-    """The one thread pool; made on first use, and anew in a forked process."""
-
-    def mark() -> None:
-        _in_pool.yes = True
-
-    return ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="frazil", initializer=mark)
-
-
-os.register_at_fork(after_in_child=thread_pool.cache_clear)
-
-
-def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Do `work` on every item, side by side; the first failure is raised.
-
-    Inside a pool thread the work is done in line: waiting there for the pool could deadlock.
-    """
-    if len(items) < 2 or getattr(_in_pool, "yes", False):
-        return [work(item) for item in items]
-    return list(thread_pool().map(work, items))
-
-
-def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
-    """Yield `work` of every item, in order; at most `width` are done or being done ahead.
-
-    When it ends early, what has begun is waited for: it may use memory of the caller.
-    """
-    if width < 2 or getattr(_in_pool, "yes", False):
-        yield from map(work, items)
-        return
-    begun: deque[Future[R]] = deque()
-    try:
-        for item in items:
-            begun.append(thread_pool().submit(work, item))
-            if len(begun) >= width:
-                yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
-    finally:
-        for future in begun:
-            future.cancel()
-        wait(begun)
-
-
-def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
-    """Yield `work` of every item, in any order; `width` threads take the next item each.
-
-    Threads end when the caller is `width` results behind, and are started again when it has
-    caught up. When it ends early, what has begun is waited for: it may use memory of the caller.
-    """
-    if width < 2 or getattr(_in_pool, "yes", False):
-        yield from map(work, items)
-        return
-    rest, taking, stopped = iter(items), threading.Lock(), threading.Event()
-    results: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
-
-    def take_items() -> None:
-        # A thread of the pool must not wait for the caller, who may be waiting for the pool.
-        while results.qsize() < width and not stopped.is_set():
-            with taking:
-                try:
-                    item = next(rest)
-                except StopIteration:
-                    stopped.set()
-                    return
-            results.put((work(item),))
-
-    def run() -> None:
-        try:
-            take_items()
-        except BaseException as error:
-            results.put(error)
-        else:
-            results.put(None)
-
-    busy = 0
-    try:
-        while True:
-            while busy < width and results.qsize() < width and not stopped.is_set():
-                thread_pool().submit(run)
-                busy += 1
-            if not busy:
-                return
-            result = results.get()
-            if isinstance(result, tuple):
-                yield result[0]
-                continue
-            busy -= 1
-            if result is not None:
-                raise result
-    finally:
-        stopped.set()
-        while busy:
-            busy -= not isinstance(results.get(), tuple)
-
-
-def start_in_pool(work: Callable[[], R]) -> Future[R]:
-    """Start work in the pool; inside a pool thread it is done at once, as in `fan_out`."""
-    if not getattr(_in_pool, "yes", False):
-        return thread_pool().submit(work)
-    done: Future[R] = Future()
-    done.set_result(work())
-    return done

@@ -16,16 +16,9 @@ import obstore
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.storage.base import DEFAULT_LIMIT
+from frazil.storage.client_settings import Client, Role, check_process, user_agent
 from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
-from frazil.storage.places import (
-    Client,
-    CloudPlace,
-    Provider,
-    Role,
-    S3Place,
-    check_process,
-    user_agent,
-)
+from frazil.storage.places import CloudPlace, Provider, S3Place
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

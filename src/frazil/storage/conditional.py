@@ -16,6 +16,7 @@ import obstore
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.storage.base import LostRace, Version, Written
+from frazil.storage.client_settings import Role, backoff_s, max_tries
 from frazil.storage.clients import Clients
 from frazil.storage.faults import (
     FOREIGN,
@@ -26,7 +27,6 @@ from frazil.storage.faults import (
     is_unsupported,
     translate_errors,
 )
-from frazil.storage.places import Role, backoff_s, max_tries
 from frazil.storage.requests import ask_head, begin_get, is_same, tag_for, version_of
 
 if TYPE_CHECKING:

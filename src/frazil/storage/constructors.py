@@ -8,12 +8,8 @@ from typing import Any, Final, Unpack
 
 from frazil.model.config import ChecksumAlgorithm, ObjectStoreConfig, S3Options
 from frazil.storage.base import Storage
-from frazil.storage.credentials import (
-    GcsBearerCredential,
-    azure_credentials,
-    gcs_credentials,
-    s3_credentials,
-)
+from frazil.storage.credential_functions import azure_credentials, gcs_credentials, s3_credentials
+from frazil.storage.credentials import GcsBearerCredential
 from frazil.storage.factory import (
     GatewayArguments,
     HeaderArguments,

@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.storage.base import Bytes, thread_pool
+from frazil.storage.base import Bytes
+from frazil.storage.pool import thread_pool
 from frazil.storage.posix import read_range, write_all
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from functools import cache
 from typing import Any, Final
 
-from frazil.storage.base import thread_pool
+from frazil.storage.pool import thread_pool
 
 # Directories cannot be synced on some network and FUSE mounts, which order names themselves.
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})

@@ -21,16 +21,18 @@ from frazil.formats.ref_files import encode_segment
 from frazil.masking import bare_url
 from frazil.model.config import ChecksumAlgorithm, S3Options
 from frazil.storage.base import Storage
-from frazil.storage.credentials import (
-    AnyAzureCredential,
-    AnyGcsCredential,
-    AnyS3Credential,
-    S3StaticCredentials,
+from frazil.storage.credential_functions import (
     azure_from_env_credentials,
     gcs_anonymous_credentials,
     gcs_from_env_credentials,
     s3_anonymous_credentials,
     s3_from_env_credentials,
+)
+from frazil.storage.credentials import (
+    AnyAzureCredential,
+    AnyGcsCredential,
+    AnyS3Credential,
+    S3StaticCredentials,
 )
 from frazil.storage.faults import check_headers
 from frazil.storage.local import LocalStorage

@@ -25,11 +25,13 @@ FOREIGN: Final = (foreign.BaseError, OSError, ValueError, TypeError, NotImplemen
 LOST_RACE: Final = (foreign.AlreadyExistsError, foreign.PreconditionError)
 
 _MAX_TEXT: Final = 400
+"""Characters of a server's answer that an error shows."""
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]*)</Message>")
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _ASKED: Final = re.compile(r"Error performing [A-Z]+ (https?://\S+)")
 _LOOK_S: Final = 5
+"""Seconds for the question why a request failed."""
 _XML: Final = re.compile(r"<\?xml.*|<[A-Z][A-Za-z]*>.*", re.DOTALL)
 
 _MISSING_BUCKET: Final = "the bucket or container does not exist: create it or correct its name"

@@ -33,7 +33,9 @@ LOCK_NAME: Final = ".frazil-lock#0"
 TURN_NAME: Final = ".frazil-turn#0"
 """The lock of writers that have lost a race, so that they try again one after the other."""
 _FIRST_PAUSE_S: Final = 0.0002
+"""The first pause of a writer that waits for the lock, which is held for a short time only."""
 _LONGEST_PAUSE_S: Final = 0.005
+"""Pauses double up to this one."""
 _NO_LOCKS: Final = frozenset(
     {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF}
 )

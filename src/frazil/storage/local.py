@@ -46,7 +46,6 @@ from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettin
 from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
     PLAIN,
-    POOL_THREADS,
     Answers,
     Attributes,
     Bytes,
@@ -63,8 +62,6 @@ from frazil.storage.base import (
     check_key,
     check_prefix,
     check_range,
-    fan_out,
-    start_in_pool,
 )
 from frazil.storage.durable import (
     EarlySync,
@@ -75,6 +72,7 @@ from frazil.storage.durable import (
 )
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
 from frazil.storage.pieces import read_pieces
+from frazil.storage.pool import POOL_THREADS, fan_out, start_in_pool
 from frazil.storage.posix import (
     ABSENT,
     READ,
@@ -99,6 +97,7 @@ T = TypeVar("T")
 Durability: TypeAlias = Literal["commit", "none"]
 
 LOCK_TIMEOUT_S: Final = 30.0
+"""Seconds; no write under the lock takes that long on a disk that works."""
 TURN_TIMEOUT_S: Final = 5.0
 """how long writers who lost a race wait for another of them"""
 SYNC_ALL_FROM: Final = 128

@@ -77,6 +77,7 @@ PARTED_FROM: Final = 2 * PART_BYTES
 MAX_PARTS: Final = 9_000
 """of a multipart upload; stores allow 10,000"""
 DELETE_BATCH: Final = 1000
+"""Keys of one bulk delete: the limit of S3."""
 
 
 class ObjectStorage(Storage):

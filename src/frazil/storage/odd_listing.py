@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 VALID: Final = timedelta(minutes=15)
 TIMEOUT_S: Final = 60
+"""Seconds for one page of a listing."""
 LARGEST_PAGE: Final = 16 << 20
 """bytes of an answer; a thousand of the longest keys are some megabytes"""
 

@@ -21,6 +21,7 @@ from obstore import exceptions as foreign
 from frazil.errors import StorageError
 from frazil.model.config import StorageSettings
 from frazil.storage.base import Bytes, Listed, Version, byte_span
+from frazil.storage.client_settings import backoff_s, max_tries
 from frazil.storage.clients import Clients
 from frazil.storage.faults import (
     FOREIGN,
@@ -30,7 +31,7 @@ from frazil.storage.faults import (
     is_missing_bucket,
     status_of,
 )
-from frazil.storage.places import S3Place, backoff_s, max_tries
+from frazil.storage.places import S3Place
 
 if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta

@@ -25,17 +25,18 @@ from frazil.model.config import (
     VirtualChunkContainer,
 )
 from frazil.model.location import ParsedLocation
-from frazil.storage.base import fan_out
+from frazil.storage.client_settings import user_agent
 from frazil.storage.clients import Clients
-from frazil.storage.credentials import (
-    AnyCredential,
+from frazil.storage.credential_functions import (
     azure_anonymous_credentials,
     gcs_anonymous_credentials,
     s3_anonymous_credentials,
     s3_from_env_credentials,
 )
+from frazil.storage.credentials import AnyCredential
 from frazil.storage.faults import FOREIGN, check_headers, cleaned, fault, status_of
-from frazil.storage.places import AzurePlace, CloudPlace, GcsPlace, HttpPlace, S3Place, user_agent
+from frazil.storage.places import AzurePlace, CloudPlace, GcsPlace, HttpPlace, S3Place
+from frazil.storage.pool import fan_out
 from frazil.storage.posix import etag as file_etag
 from frazil.storage.ranges import WantedRange
 from frazil.storage.requests import bare, run_all

@@ -27,11 +27,12 @@ from frazil.storage.base import (
     byte_span,
     check_key,
     check_range,
-    fan_out,
 )
+from frazil.storage.client_settings import user_agent
 from frazil.storage.faults import ask_location
 from frazil.storage.object import ObjectStorage, Range
-from frazil.storage.places import HttpPlace, user_agent
+from frazil.storage.places import HttpPlace
+from frazil.storage.pool import fan_out
 from frazil.storage.ranges import near_ranges
 from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 from frazil.storage.wrapped import BulkReads, BulkWrites
@@ -145,7 +146,9 @@ SCHEMES: Final = frozenset(
 )
 """Where following ends."""
 MAX_REDIRECTS: Final = 10
+"""Steps that a redirecting address may take to the repository; browsers allow about twenty."""
 TIMEOUT_S: Final = 30
+"""Seconds for each step."""
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 
 

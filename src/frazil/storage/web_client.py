@@ -26,17 +26,21 @@ from frazil.errors import ErrorKind, StorageError
 from frazil.masking import MaskedRecord, bare_url
 from frazil.model.config import StorageSettings, StorageTimeoutSettings
 from frazil.storage.base import byte_span
+from frazil.storage.client_settings import ATTEMPT_TIMEOUT_S, backoff_s, max_tries
 from frazil.storage.faults import shown_status, unreachable
 from frazil.storage.fence import ALLOWED, allowed_hosts, plain_host
-from frazil.storage.places import ATTEMPT_TIMEOUT_S, HttpPlace, backoff_s, max_tries
+from frazil.storage.places import HttpPlace
 
 MAX_REDIRECTS: Final = 5
+"""Steps that one request may take: within one server few are needed."""
 READ_TIMEOUT_S: Final = 60
+"""Seconds without a byte before a read counts as stalled."""
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _AGAIN: Final = (408, 425, 429, 500, 502, 503, 504)
 _KEPT: Final = "/%:@!$&'()*+,;=~"
 """What stays as it is in a path that is encoded already."""
 _PIECE: Final = 1 << 20
+"""Bytes read at a time, so that a limit is noticed soon after it is passed."""
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|sec|seconds|m|min|minutes)")
 _UNITS: Final = {
     "ms": 0.001,

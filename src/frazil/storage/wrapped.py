@@ -33,9 +33,9 @@ from frazil.storage.base import (
     Unchanged,
     Version,
     Written,
-    fan_out,
 )
 from frazil.storage.disk_cache import DiskCache
+from frazil.storage.pool import fan_out
 
 T = TypeVar("T")
 

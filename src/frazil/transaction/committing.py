@@ -30,7 +30,7 @@ from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes
 from frazil.storage.assets import log_key, manifest_key, snapshot_key
-from frazil.storage.base import start_in_pool
+from frazil.storage.pool import start_in_pool
 from frazil.transaction.changeset import ChangeSet, ChunkChanges
 from frazil.transaction.context import MANY_REFS
 from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite

@@ -17,8 +17,9 @@ from frazil.model.chunks import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo
 from frazil.storage.assets import Assets
-from frazil.storage.base import Storage, Version, ahead
+from frazil.storage.base import Storage, Version
 from frazil.storage.credentials import AnyCredential
+from frazil.storage.pool import ahead
 from frazil.storage.trust import NOTHING, Trust
 from frazil.storage.virtual import Containers
 from frazil.storage.wrapped import IMMUTABLE, SNAPSHOTS_CHANGE, with_disk_cache

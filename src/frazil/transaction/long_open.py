@@ -20,7 +20,7 @@ from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import crockford_many
 from frazil.model.chunks import ChunkType
 from frazil.storage.assets import CHUNKS, manifest_key
-from frazil.storage.base import fan_out
+from frazil.storage.pool import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
 

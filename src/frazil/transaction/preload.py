@@ -13,7 +13,7 @@ from frazil.errors import FrazilError
 from frazil.formats.snapshot_nodes import first_arrays
 from frazil.model.manifest_config import should_preload
 from frazil.model.nodes import ManifestRef
-from frazil.storage.base import fan_out, thread_pool
+from frazil.storage.pool import fan_out, thread_pool
 from frazil.transaction.working import WorkingState
 
 log = logging.getLogger(__name__)

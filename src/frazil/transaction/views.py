@@ -15,6 +15,7 @@ from frazil.model.nodes import ArrayNode, Node
 from frazil.transaction.working import WorkingState
 
 MOST_NODES: Final = 30
+"""Nodes that a notebook shows."""
 MOST_REFERENCES: Final = 1_000_000
 """References of an array that are read to draw where its chunks are."""
 COLOURS: Final = ("", "#b8860b", "#2e86ab", "#8a5cc2", "#888888")

@@ -46,6 +46,7 @@ from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid
 from frazil.transaction.reliance import Reliance
 from frazil.transaction.tree import NodeTree, array_node, build_tree, updated_array
+from frazil.transaction.watching import ChunkWatcher
 
 
 class WorkingState:
@@ -64,6 +65,8 @@ class WorkingState:
         """whether several chunks written at once share objects; None: as configured"""
         self.skip_identical: bool | None = None
         """whether chunks written with the bytes they have are left alone; None: as configured"""
+        self.watcher: ChunkWatcher | None = None
+        """who looks at chunks that are written in bulk"""
         self.reliance = Reliance()
         """what the changes were planned by, which must not change before they are committed"""
         self.origin_id: SnapshotId | None = None

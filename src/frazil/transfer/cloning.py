@@ -14,8 +14,9 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Tell
 from frazil.repository import Repository
-from frazil.run import JobReport, LocalRunner, Progress, Runner, by_size, commit_job, run_told
+from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_told
 from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
@@ -31,6 +32,7 @@ TASK_BYTES: Final = 64 << 20
 BATCH_BYTES: Final = 16 << 20
 """Bytes that are in memory at a time, with the same exception."""
 TASK_CHUNKS: Final = 4096
+"""Chunks that one task copies at most."""
 REFS: Final = "refs/"
 
 
@@ -40,7 +42,7 @@ def clone(
     *,
     message: str | None = None,
     runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository, or all of it, to another place.
 
@@ -112,7 +114,7 @@ def _empty_repository(storage: Storage, like: Context) -> Tip:
 
 
 def _clone_all(
-    storage: Storage, target: Storage, runner: Runner, progress: Progress | None
+    storage: Storage, target: Storage, runner: Runner, progress: Tell | None
 ) -> JobReport:
     require_empty(target)
     # What the entry points, read first, lead to was there before the listing began.
@@ -191,7 +193,7 @@ def _copy(
     work: CopyObjects,
     keys: Sequence[str],
     sizes: Sequence[int],
-    progress: Progress | None,
+    progress: Tell | None,
 ) -> int:
     items = [
         ([keys[n] for n in part], [sizes[n] for n in part])

@@ -15,16 +15,8 @@ from frazil.maintenance.compaction import fetch_rows
 from frazil.model.documents import document_of
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Node
-from frazil.run import (
-    EMPTY_GROUP,
-    JobReport,
-    LocalRunner,
-    Progress,
-    Runner,
-    by_size,
-    path_of,
-    run_told,
-)
+from frazil.progress import Tell
+from frazil.run import EMPTY_GROUP, JobReport, LocalRunner, Runner, by_size, path_of, run_told
 from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
@@ -57,7 +49,7 @@ def export(
     group: str | None = None,
     overwrite: bool = False,
     runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository, or a group of it, to a plain Zarr v3 store.
 

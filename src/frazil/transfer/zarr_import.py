@@ -9,20 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import zarr
-from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from frazil.bulk.grid import chunk_in_grid, parse_grid
 from frazil.bulk.pack import write_encoded
 from frazil.errors import AlreadyExistsError, ErrorKind, NotFoundError, unsuitable
+from frazil.formats.zarr2 import zarr3_document
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.nodes import ArrayNode
+from frazil.progress import Tell
 from frazil.repository import Repository
 from frazil.run import (
     JobReport,
     LocalRunner,
-    Progress,
     Runner,
     by_size,
     commit_job,
@@ -47,8 +46,6 @@ from frazil.transfer.cloning import (
 from frazil.urls import MAIN
 
 _CONSOLIDATED: Final = "consolidated_metadata"
-_DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
-_FILL: Final = "_FillValue"
 
 
 def import_zarr(
@@ -59,7 +56,7 @@ def import_zarr(
     branch: str = MAIN,
     message: str | None = None,
     runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, without decoding.
 
@@ -180,64 +177,21 @@ def _documents(storage: Storage, keys: Sequence[str]) -> dict[str, bytes]:
 
 def _converted(old: Mapping[str, bytes]) -> dict[str, bytes]:
     """The metadata of a store of version 2 as version 3 says it."""
+    made: dict[str, bytes] = {}
     try:
-        from zarr.metadata.migrate_v3 import migrate_v2_to_v3
-    except ImportError:
-        raise unsuitable(
-            f"zarr {zarr.__version__} cannot convert metadata of version 2; install a newer one"
-        ) from None
-    given: dict[str, Any] = {
-        key: zarr.core.buffer.cpu.Buffer.from_bytes(_filled(key, data))
-        for key, data in old.items()
-        if not key.endswith(".zmetadata")
-    }
-    made: dict[str, Any] = {}
-    try:
-        migrate_v2_to_v3(
-            input_store=zarr.storage.MemoryStore(given),
-            output_store=zarr.storage.MemoryStore(made),
-        )
-    except (ValueError, TypeError) as error:
+        for key, data in old.items():
+            folder, name = key[: key.rfind("/") + 1], key.rpartition("/")[2]
+            attributes = json.loads(old.get(f"{folder}.zattrs", b"{}"))
+            if name == ".zgroup":
+                node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+            elif name == ".zarray":
+                node = zarr3_document(json.loads(data), attributes)
+            else:
+                continue
+            made[f"{folder}{METADATA}"] = json.dumps(node).encode()
+    except (ValueError, TypeError, KeyError) as error:
         raise unsuitable(f"metadata of version 2 that version 3 cannot express: {error}") from error
-    return {
-        key: _understood(data.to_bytes(), old.get(key.removesuffix(METADATA) + ".zarray"))
-        for key, data in made.items()
-        if key.endswith(METADATA)
-    }
-
-
-def _filled(key: str, data: bytes) -> bytes:
-    """Metadata of version 2 with a fill value, which version 3 must have."""
-    if not key.endswith(".zarray"):
-        return data
-    document = json.loads(data)
-    if document.get("fill_value") is None:
-        is_number = np.dtype(str(document["dtype"])).kind in "biufcmM"
-        document["fill_value"] = 0 if is_number else ""
-    return json.dumps(document).encode()
-
-
-def _understood(document: bytes, old: bytes | None) -> bytes:
-    """A converted array that means the same to readers of CF conventions.
-
-    They look for dimensions and for the value of missing cells in other places in version 3.
-    """
-    from xarray.backends.zarr import FillValueCoder
-
-    if old is None:
-        return document
-    made = json.loads(document)
-    attributes = made.get("attributes", {})
-    dims = attributes.pop(_DIMENSIONS, None)
-    if dims is not None and not made.get("dimension_names"):
-        made["dimension_names"] = dims
-    if json.loads(old).get("fill_value") is not None and _FILL not in attributes:
-        metadata = ArrayV3Metadata.from_dict(made)
-        dtype = np.dtype(metadata.data_type.to_native_dtype())
-        if dtype.kind in "biufcS":
-            attributes[_FILL] = FillValueCoder.encode(np.asarray(metadata.fill_value).item(), dtype)
-    made["attributes"] = attributes
-    return json.dumps(made).encode()
+    return made
 
 
 def _as_kept(node: Mapping[str, Any]) -> bytes:

@@ -22,11 +22,12 @@ from frazil.model.config import ObjectStoreConfig, VirtualChunkContainer
 from frazil.model.stores import AnyObjectStoreConfig
 from frazil.model.strings import StringPool, merge_pools
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
-from frazil.storage.base import Storage, absent, fan_out
+from frazil.storage.base import Storage, absent
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import VCC, normalised
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
+from frazil.storage.pool import fan_out
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, UpgradeSource
 

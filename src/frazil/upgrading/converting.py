@@ -29,7 +29,8 @@ from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, Trans
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, ManifestRef, Node
 from frazil.opening import INITIAL_METADATA
 from frazil.storage.assets import Lru, file_attributes, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage, start_in_pool
+from frazil.storage.base import Storage
+from frazil.storage.pool import start_in_pool
 from frazil.upgrading.chunks import Relocate
 from frazil.upgrading.source import LEGACY_ID, UpgradeSource
 

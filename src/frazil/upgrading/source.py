@@ -29,10 +29,11 @@ from frazil.maintenance.upgrade import OldRefs
 from frazil.model.history import Micros, Snapshot
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage, fan_out
+from frazil.storage.base import Storage
 from frazil.storage.legacy.files import LegacyFiles
 from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.objects import legacy_files
+from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 LEGACY_ID: Final = "legacy_snapshot_id"

@@ -24,6 +24,7 @@ from frazil.web.outline import Outline, outline_of
 SESSIONS: Final = 24
 """Sessions that are kept for each repository; one holds the nodes of a snapshot."""
 OUTLINES: Final = 4
+"""Trees of versions that are kept for each repository."""
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 

@@ -35,6 +35,7 @@ from frazil.model.config import (
     RepositoryConfig,
     VirtualChunkContainer,
 )
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.base import Storage
@@ -287,12 +288,10 @@ class TestRequests:
 
     def test_progress_is_told(self, storage: Storage) -> None:
         session = session_with(written(VALUES), storage=storage, inline_limit=0)
-        seen: list[tuple[int, int, int]] = []
-        read_region(
-            session, "a0", max_in_flight=100, progress=lambda *numbers: seen.append(numbers)
-        )
-        assert seen[-1] == (25, 25, 25 * 80)
-        assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
+        seen: list[Progress] = []
+        read_region(session, "a0", max_in_flight=100, progress=seen.append)
+        assert seen[-1] == Progress("/a0", 25, 25, 25, 25 * 80)
+        assert [now.done for now in seen] == sorted(now.done for now in seen)
 
     def test_memory_in_flight_is_bounded(self) -> None:
         values = np.zeros((64, 1 << 14), "u1")

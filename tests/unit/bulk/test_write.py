@@ -26,6 +26,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.model.config import RepositoryConfig
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.base import Storage
@@ -261,7 +262,7 @@ class TestStoring:
         assert (read_region(session, "a") == values).all()
 
     def test_progress_is_told_to_the_end(self, storage: Storage) -> None:
-        told: list[tuple[int, int, int]] = []
+        told: list[Progress] = []
         session = begin(storage, compressors=None)
         write_region(
             session,
@@ -269,11 +270,11 @@ class TestStoring:
             ...,
             some(),
             max_in_flight=1000,
-            progress=lambda *step: told.append(step),
+            progress=told.append,
         )
-        assert told == sorted(told)
+        assert [now.done for now in told] == sorted(now.done for now in told)
         assert len(told) > 1
-        assert told[-1] == (25, 25, 25 * 20 * 8)
+        assert told[-1] == Progress("/a", 25, 25, 25, 25 * 20 * 8)
         assert (read_region(session, "a") == some()).all()
 
     def test_many_small_writes_add_up(self) -> None:

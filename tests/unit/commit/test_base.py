@@ -1,7 +1,8 @@
-"""A machine whose clock is wrong is refused, and stops nobody else."""
+"""Wrong clocks are refused and stop nobody else; who loses races waits, longer and longer."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from frazil.commit.base import stand_back
 from frazil.errors import ErrorKind, FormatError
 from frazil.repository import Repository
 from frazil.storage.base import Storage
@@ -67,3 +69,13 @@ def test_the_clock_of_a_store_is_asked_without_leaving_a_trace(storage: Storage)
     before = [item.key for item in storage.list("")]
     assert abs(storage.clock() - datetime.now(UTC)) < timedelta(seconds=5)
     assert [item.key for item in storage.list("")] == before
+
+
+def test_waits_grow_with_the_losses_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
+    for lost in range(1, 9):
+        stand_back(lost, 0.1)
+    # Whoever lost once tries again at once: most races are between two.
+    assert slept == pytest.approx([0.2, 0.4, 0.8, 1.6, 1.6, 1.6, 1.6])

@@ -7,8 +7,9 @@ from functools import cache
 import pytest
 
 from frazil.errors import RefNotFoundError, RepositoryNotFoundError
-from frazil.fsck import RULES, Code, Level, Report, fsck
+from frazil.fsck import RULES, Code, Level, Report, fsck, verify
 from frazil.storage.memory import MemoryStorage
+from tests.support.runners import Elsewhere
 from tests.unit.fsck.defects import DEFECTS, Defect
 from tests.unit.fsck.samples import Sick, copy, make
 
@@ -39,6 +40,28 @@ def test_defect_is_found(planted: Defect, spec: int) -> None:
     level = planted.code.level
     assert report.is_sound == (not report.counts[Level.ERROR])
     assert report.counts[level] > 0
+
+
+@pytest.mark.parametrize(
+    ("planted", "spec"), CASES, ids=[f"{each.name}-v{spec}" for each, spec in CASES]
+)
+def test_others_that_read_files_tell_the_same(planted: Defect, spec: int) -> None:
+    sick = Sick(copy(healthy(spec)), spec)
+    planted.plant(sick)
+    here = fsck(sick.storage, deep=True)
+    runner = Elsewhere(knows_sizes=False)
+    there = fsck(sick.storage, deep=True, runner=runner)
+    assert runner.items > 0
+    assert there.as_dict() == here.as_dict()
+    assert verify(sick.storage, runner=runner).as_dict() == verify(sick.storage).as_dict()
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_others_tell_what_no_checksum_covers(spec: int) -> None:
+    here = fsck(healthy(spec), deep=True)
+    assert any(name.startswith("chunks of ") for name in here.unchecked)
+    there = fsck(healthy(spec), deep=True, runner=Elsewhere(knows_sizes=False))
+    assert there.as_dict() == here.as_dict()
 
 
 def test_the_table_of_defects_is_long() -> None:
@@ -91,7 +114,7 @@ def test_an_empty_place_is_no_repository() -> None:
 
 def test_progress_is_told() -> None:
     seen: dict[str, tuple[int, int]] = {}
-    fsck(healthy(2), progress=lambda what, done, total: seen.update({what: (done, total)}))
+    fsck(healthy(2), progress=lambda now: seen.update({now.what: (now.done, now.total)}))
     assert {"snapshots", "manifests", "chunk objects"} <= seen.keys()
     assert all(done == total for done, total in seen.values())
 

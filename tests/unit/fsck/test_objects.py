@@ -18,6 +18,7 @@ from frazil.maintenance.id_sets import needed_objects
 from frazil.model.chunks import ChunkRef, ChunkTable, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import Coordinates
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
@@ -157,8 +158,8 @@ def test_findings_are_bounded(repo: Repository, storage: MemoryStorage) -> None:
 def test_progress_reaches_its_end(repo: Repository) -> None:
     last: dict[str, tuple[int, int]] = {}
 
-    def note(what: str, done: int, total: int) -> None:
-        last[what] = done, total
+    def note(now: Progress) -> None:
+        last[now.what] = now.done, now.total
 
     verify(repo, progress=note)
     assert set(last) == {"snapshots", "manifests", "chunk objects"}

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import zarr
 
 import frazil
 from frazil.bulk.write import write_region
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Elsewhere:
-    """Runs work as another process would: nothing of this one is at hand."""
-
-    def __init__(self) -> None:
-        self.items = 0
-
-    def run(
-        self, work: Callable[[T], R], items: Sequence[T], *, size_bytes: int = 0
-    ) -> Iterator[tuple[int, R]]:
-        """Answers, the last item first."""
-        assert size_bytes > 0 or not items
-        packed = pickle.dumps((work, items))
-        for number in reversed(range(len(items))):
-            there, given = pickle.loads(packed)
-            self.items += 1
-            yield number, pickle.loads(pickle.dumps(there(given[number])))
-
-    def facts(self) -> dict[str, object]:
-        """What the commit tells."""
-        return {"where": "elsewhere"}
+from frazil.progress import Progress
+from tests.support.runners import Elsewhere
 
 
 def written(path: Path) -> frazil.Repository:
@@ -58,12 +32,11 @@ def written(path: Path) -> frazil.Repository:
 def test_compaction_by_a_runner(tmp_path: Path) -> None:
     repository = written(tmp_path / "repo")
     runner = Elsewhere()
-    told: list[tuple[str, int, int]] = []
-    tell = lambda *now: told.append(now)  # noqa: E731
-    done = repository.space.compact(metadata={"a": 1}, runner=runner, progress=tell)
+    told: list[Progress] = []
+    done = repository.space.compact(metadata={"a": 1}, runner=runner, progress=told.append)
     assert (done.arrays, done.chunks, done.objects_before, done.objects_after) == (2, 16, 16, 2)
     assert runner.items == 2
-    assert told == [("packs", 0, 2), ("packs", 1, 2), ("packs", 2, 2)]
+    assert told == [Progress("packs", done, 2) for done in range(3)]
     tip = next(iter(repository.ancestry(branch="main")))
     counts = {"rewritten-chunks": 16, "rewritten-bytes": done.bytes_rewritten}
     assert {"a": 1, **counts, "where": "elsewhere"}.items() <= tip.metadata.items()

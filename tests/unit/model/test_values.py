@@ -16,6 +16,14 @@ from frazil.ids import ManifestId, SnapshotId
 from frazil.model import history
 from frazil.model.graph import AncestryGraph
 from frazil.model.history import RepoAvailability, UpdateType, to_micros
+from frazil.model.outward import (
+    inner_status,
+    manifest_file_info,
+    repo_status,
+    snapshot_info,
+    snapshot_infos,
+    update_of,
+)
 from frazil.model.values import (
     BasicConflictSolver,
     ChunkStorageStats,
@@ -32,12 +40,6 @@ from frazil.model.values import (
     SpecVersion,
     Update,
     VersionSelection,
-    inner_status,
-    manifest_file_info,
-    repo_status,
-    snapshot_info,
-    snapshot_infos,
-    update_of,
 )
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)

@@ -15,6 +15,7 @@ import frazil
 from frazil.bulk.fetch import ChunkReferences
 from frazil.errors import NodeNotFoundError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.statistics import analyzing
 from frazil.statistics.analyzing import Measure
@@ -33,12 +34,12 @@ def test_only_chunks_without_statistics_are_read(storage: MemoryStorage, spec: i
     repo = make(storage, spec)
     write(repo, "a", VALUES)
     write(repo, "group/b", VALUES.astype("i4"))
-    told: list[tuple[str, int, int]] = []
+    told: list[Progress] = []
     planned = repo.audit.analyze(dry_run=True)
     assert (planned.chunks, files(storage)) == (18, [])
-    first = repo.audit.analyze(path="group", progress=lambda *at: told.append(at))
+    first = repo.audit.analyze(path="group", progress=told.append)
     assert (first.arrays, first.chunks, first.known, first.files) == (1, 9, 0, 1)
-    assert told[-1] == ("chunks", 9, 9)
+    assert told[-1] == Progress("chunks", 9, 9)
     second = repo.audit.analyze()
     assert (second.arrays, second.chunks, second.known, second.failed) == (2, 9, 9, 0)
     assert second.bytes_read + first.bytes_read == planned.bytes_read

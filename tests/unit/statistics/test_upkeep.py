@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 
+import frazil
+from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.statistics.files import list_files, load_file
+from frazil.run import LocalRunner
+from frazil.statistics.files import list_files, load_file, put_together
+from frazil.statistics.publishing import keep, retract_if_gone
+from frazil.statistics.records import Rows, decoding_of
 from frazil.storage.memory import MemoryStorage
 from frazil.transfer.cloning import clone
 from tests.support.ages import AT_ONCE
@@ -162,3 +171,112 @@ def test_merges_and_compaction_never_make_them_wrong(storage: MemoryStorage) -> 
     found = known(repo, "a", COORDS)
     assert found.known.all()
     require_true(found, now, COORDS, (3, 3))
+
+
+class Between:
+    """A runner after whose work, and before whose answers, something else happens."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def run(
+        self, work: Callable[[Any], Any], items: Sequence[Any], **_: object
+    ) -> Iterator[tuple[int, Any]]:
+        """All answers, when it is too late."""
+        done = [*LocalRunner().run(work, items)]
+        self._act()
+        yield from done
+
+    def facts(self) -> dict[str, object]:
+        """Nothing."""
+        return {}
+
+
+def test_an_analysis_during_a_purge_does_not_tell_what_was_erased(
+    storage: MemoryStorage, spec: int
+) -> None:
+    repo = make(storage, spec)
+    write(repo, "secret", VALUES)
+    write(repo, "other", VALUES)
+    other = Repository.open(storage)
+
+    def erase() -> None:
+        other.space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE)
+
+    repo.audit.analyze(runner=Between(erase))
+    assert row_count(storage) == 0
+    # The next one begins with what is there.
+    assert Repository.open(storage).audit.analyze().chunks == 9
+    assert row_count(storage) == 9
+
+
+def test_whoever_merged_the_files_meanwhile_does_not_tell_it_either(
+    storage: MemoryStorage,
+) -> None:
+    repo = make(storage)
+    write(repo, "secret", VALUES)
+    write(repo, "other", VALUES + 1)
+    repo.audit.analyze("main", "/other")
+    state = repo.readonly_session("main").state
+    decoding = decoding_of(state.array("/secret"))
+    assert decoding is not None
+
+    def erase() -> None:
+        Repository.open(storage).space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE)
+
+    held: dict[bytes, list[Rows]] = {}
+    for answer in (
+        rows for item in list_files(storage) if (rows := load_file(storage, item)) is not None
+    ):
+        held.setdefault(decoding.id, []).append(answer)
+    told = np.concatenate(held[decoding.id])
+    told["owner"][:, 0] ^= 1  # rows of somebody who analyzed what is erased now
+    erase()
+    keep(state.context, {decoding.id: [told]})
+    put_together(storage, decoding.id)
+    retract_if_gone(state.context, {decoding.id: [told]}, state.base_id)
+    assert row_count(storage) == 9
+    assert known(Repository.open(storage), "other", COORDS).known.all()
+
+
+def test_collection_takes_rows_of_virtual_chunks_that_no_manifest_has(
+    tmp_path: Path, spec: int
+) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(np.arange(8, dtype="<i8").tobytes())
+    prefix = f"file://{tmp_path}/"
+    config = RepositoryConfig(inline_chunk_threshold_bytes=8)
+    config.set_virtual_chunk_container(
+        frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(tmp_path)))
+    )
+    storage = MemoryStorage()
+    repo = Repository.create(
+        storage,
+        config,
+        authorize_virtual_chunk_access={prefix: frazil.LocalFileSystemAccess},
+        spec_version=spec,
+    )
+    since = datetime.now(UTC) + timedelta(hours=1)
+    for name in ("kept", "gone"):
+        session = repo.writable_session("main")
+        zarr.create_array(session.store, name=name, shape=(4,), chunks=(2,), dtype="<i8",
+                          compressors=None)  # fmt: skip
+        for chunk in range(2):
+            at = 16 * chunk + (32 if name == "gone" else 0)
+            session.store.set_virtual_ref(
+                f"{name}/c/{chunk}", f"{prefix}source", offset=at, length=16, checksum=since
+            )
+        session.commit(name)
+    write(repo, "tiny", np.arange(1.0, 3.0), chunks=(1,), compressors=None)
+    repo.audit.analyze()
+    assert row_count(storage) == 6
+    session = repo.writable_session("main")
+    for name in ("gone", "tiny"):
+        session.state.delete_node(f"/{name}")
+    session.commit("two less")
+    repo.space.collect_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    assert row_count(storage) == 6  # history has them
+    repo.space.expire(datetime.now(UTC))
+    repo.space.collect_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    assert row_count(storage) == 2
+    assert known(repo, "kept", all_coords((4,), (2,))).known.all()

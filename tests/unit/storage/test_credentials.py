@@ -8,6 +8,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.storage.credential_functions import (
+    azure_credentials,
+    azure_refreshable_credentials,
+    azure_static_credentials,
+    containers_credentials,
+    gcs_credentials,
+    gcs_static_credentials,
+    s3_credentials,
+    s3_refreshable_credentials,
+    s3_static_credentials,
+)
 from frazil.storage.credentials import (
     AzureCredentials,
     AzureRefreshableCredential,
@@ -21,15 +32,6 @@ from frazil.storage.credentials import (
     Renewal,
     S3Credentials,
     S3StaticCredentials,
-    azure_credentials,
-    azure_refreshable_credentials,
-    azure_static_credentials,
-    containers_credentials,
-    gcs_credentials,
-    gcs_static_credentials,
-    s3_credentials,
-    s3_refreshable_credentials,
-    s3_static_credentials,
 )
 
 SECRET = "wJalrXUtnFEMI/K7MDENG"

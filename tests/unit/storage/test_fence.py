@@ -28,7 +28,8 @@ from frazil.storage.constructors import (
     s3_storage,
     s3_store,
 )
-from frazil.storage.credentials import Credentials, S3Credentials, s3_credentials
+from frazil.storage.credential_functions import s3_credentials
+from frazil.storage.credentials import Credentials, S3Credentials
 from frazil.storage.fence import amazon_hosts, azure_hosts, fenced, google_hosts, plain_host
 from frazil.storage.places import S3Place
 from tests.support.web import WebServer

@@ -20,14 +20,8 @@ from frazil.model.config import (
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.constructors import azure_store, gcs_store, http_store, s3_storage, s3_store
-from frazil.storage.credentials import (
-    AnyCredential,
-    Credentials,
-    HttpAccess,
-    azure_credentials,
-    gcs_credentials,
-    s3_credentials,
-)
+from frazil.storage.credential_functions import azure_credentials, gcs_credentials, s3_credentials
+from frazil.storage.credentials import AnyCredential, Credentials, HttpAccess
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.trust import NOTHING, Trust, split_word
 from frazil.transaction.keyspace import KeySpace

@@ -31,16 +31,13 @@ from frazil.storage.constructors import (
     s3_storage,
     s3_store,
 )
-from frazil.storage.credentials import (
-    AnyCredential,
-    Credentials,
-    HttpAccess,
-    LocalFileSystemAccess,
+from frazil.storage.credential_functions import (
     azure_credentials,
     containers_credentials,
     gcs_credentials,
     s3_credentials,
 )
+from frazil.storage.credentials import AnyCredential, Credentials, HttpAccess, LocalFileSystemAccess
 from frazil.storage.posix import etag
 from frazil.storage.trust import Trust, own_containers
 from frazil.storage.virtual import Containers, checksum_of

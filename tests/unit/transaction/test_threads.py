@@ -16,8 +16,8 @@ from frazil.model.manifest_config import (
     ManifestSplittingConfig,
 )
 from frazil.repository import Repository
-from frazil.storage.base import thread_pool
 from frazil.storage.memory import MemoryStorage
+from frazil.storage.pool import thread_pool
 from frazil.storage.wrapped import LatencyStorage
 from frazil.transaction.keyspace import KeySpace
 from tests.support.nodes import array_document, contents, write_keys

@@ -28,6 +28,7 @@ MAGIC: Final = b"PAR1"
 TAIL: Final = 8
 """Bytes of the footer's length and the magic at the end."""
 MAX_DEPTH: Final = 32
+"""Nesting of a Parquet footer; real ones have less than ten levels."""
 MAX_VARINT: Final = 10
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -169,7 +170,9 @@ COORD_KEY: Final = b"icechunk.coord_encoding"
 SEED: Final = "seed"
 WIDE: Final = "wide"
 BATCH_ROWS: Final = 1 << 14
+"""Rows decoded at a time, to bound memory."""
 MAX_ROWS: Final = 1 << 28
+"""More rows are taken for damage, before any of them is read."""
 _DESCRIPTIONS: Final = {
     "id": "unique identifier for the node",
     "type": "array or group",

@@ -27,6 +27,7 @@ STATE_FILES: Final = ("state.json", "icechunk.json")
 CLAIMS: Final = "claims"
 MESSAGE: Final = "message"
 MAX_STATE: Final = 1 << 28
+"""Larger state files are refused before they are parsed."""
 MAX_MILLIS: Final = MAX_MICROS // 1000
 
 

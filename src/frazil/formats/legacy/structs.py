@@ -38,6 +38,7 @@ MAX_U16: Final = 2**16 - 1
 MAX_U32: Final = 2**32 - 1
 MAX_U64: Final = 2**64 - 1
 MAX_RANK: Final = 1024
+"""Arrays have fewer axes; more are taken for damage."""
 _PAIR: Final = 2
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import xarray as xr
 
 from frazil.errors import AlreadyExistsError, ErrorKind, invalid_option
-from frazil.run import JobReport, Progress, commit_job, copy_groups, path_of, run_told
+from frazil.progress import Progress, Tell, silent
+from frazil.run import JobReport, commit_job, copy_groups, path_of, run_told
 from frazil.session import ForkSession, Session
 from frazil.spark import tasks
 from frazil.spark.jobs.block_tasks import (
@@ -61,7 +62,7 @@ class BlockJobOptions(TypedDict, total=False):
     """options of the data source for `url`, such as `storage.region`"""
     target_options: Options | None
     """the same for `target`"""
-    progress: Progress | None
+    progress: Tell | None
     """is told what is being done and how far it is"""
 
 
@@ -255,9 +256,9 @@ def _kept(writing: Session, place: str, plan: Sequence[Output], overwrite: bool)
     return kept
 
 
-def _reduce(spark: SparkSession, work: BlockJob, progress: Progress | None) -> GatheredChunks:
-    tell = progress or (lambda *_: None)
-    tell("blocks", 0, work.count)
+def _reduce(spark: SparkSession, work: BlockJob, progress: Tell | None) -> GatheredChunks:
+    tell = progress or silent
+    tell(Progress("blocks", 0, work.count))
     # Tasks take neighbours along the reduced dimensions and combine them at once.
     workers = max(1, min(work.count, tasks.LEAST_TASKS))
     partials = tasks.map_batches(spark.range(0, work.count, 1, workers), work.partials, PARTIALS)
@@ -267,5 +268,5 @@ def _reduce(spark: SparkSession, work: BlockJob, progress: Progress | None) -> G
     found = GatheredChunks()
     with tasks.small_batches(spark, BLOCK_BYTES):
         found.add(tasks.answers_of(ordered, work.combined))
-    tell("blocks", work.count, work.count)
+    tell(Progress("blocks", work.count, work.count))
     return found

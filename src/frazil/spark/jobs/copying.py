@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Unpack
 
@@ -14,7 +14,8 @@ from frazil.ingestion import reports
 from frazil.ingestion.pipeline import branch_of
 from frazil.ingestion.pipeline import ingest as ingest_here
 from frazil.ingestion.request import Files, IngestOptions
-from frazil.run import JobReport, Progress, by_size, run_told
+from frazil.progress import Tell
+from frazil.run import JobReport, by_size, run_told
 from frazil.spark import tasks
 from frazil.spark.location import RepositoryLocation, open_pinned
 from frazil.spark.options.table import STORAGE
@@ -39,7 +40,7 @@ def clone(
     message: str | None = None,
     options: Options | None = None,
     target_options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository, or all of it, as `frazil.clone` does.
 
@@ -73,7 +74,7 @@ def export(
     overwrite: bool = False,
     options: Options | None = None,
     path_options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy one version of a repository to a plain Zarr v3 store, as `frazil.export` does.
 
@@ -103,7 +104,7 @@ def import_zarr(
     message: str | None = None,
     store_options: Options | None = None,
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Copy a plain Zarr store into a repository, in one commit, as `frazil.import_zarr` does.
 
@@ -128,7 +129,7 @@ def ingest(
     *,
     spark: SparkSession | None = None,
     master: str | None = None,
-    progress: Callable[[reports.IngestProgress], None] | None = None,
+    progress: Tell | None = None,
     **options: Unpack[IngestOptions],
 ) -> reports.IngestReport:
     """Take files into a repository in one commit, by reference or by copy; see `frazil.ingest`.
@@ -153,6 +154,7 @@ def ingest(
 
 
 TASK_BYTES: Final = 256 << 20
+"""Bytes that one task copies: some seconds of work, so that a retry repeats little."""
 TASK_CHUNKS: Final = 2048
 """Chunk objects that one item of work deals with, unless they are larger than that."""
 
@@ -165,7 +167,7 @@ def upgrade_older(
     mode: str = ChunkMode.LINK,
     dry_run: bool = False,
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> UpgradeReport:
     """Upgrade a repository of G1, G2 or G3 as `frazil.upgrade_older` does.
 

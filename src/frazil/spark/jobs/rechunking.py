@@ -29,15 +29,8 @@ from frazil.errors import invalid_option
 from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
-from frazil.run import (
-    JobReport,
-    Progress,
-    commit_job,
-    copy_groups,
-    path_of,
-    run_told,
-    scratch_array,
-)
+from frazil.progress import Progress, Tell, silent
+from frazil.run import JobReport, commit_job, copy_groups, path_of, run_told, scratch_array
 from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, RechunkPlan, plan_array
@@ -54,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_MEMORY: Final = 512 << 20
+"""Memory of a task unless the caller says otherwise."""
 WRITE_BYTES: Final = 32 << 20
 """Encoded chunks that are stored together."""
 _PIECES: Final = "part long, chunk long, box binary, cells binary"
@@ -77,7 +71,7 @@ def rechunk(
     max_memory: int | str = MAX_MEMORY,
     options: Options | None = None,
     target_options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> JobReport:
     """Write arrays anew in other chunks, in one commit.
 
@@ -203,7 +197,7 @@ def _copy_coordinates(source: Session, writing: Session, path: str) -> None:
 
 
 def _run(
-    runner: SparkRunner, work: Rechunked, gathered: GatheredChunks, progress: Progress | None
+    runner: SparkRunner, work: Rechunked, gathered: GatheredChunks, progress: Tell | None
 ) -> int:
     """Rechunk one array; give the number of tasks that read."""
     plan = work.plan
@@ -217,8 +211,8 @@ def _run(
     # Neighbours meet in one task, so that they are packed together.
     per_part = max(1, min(work.limit, plan.size_bytes // tasks.LEAST_TASKS) // chunk_bytes)
     parts = -(-prod(plan.grid) // per_part)
-    tell = progress or (lambda *_: None)
-    tell(plan.path, 0, count)
+    tell = progress or silent
+    tell(Progress(plan.path, 0, count))
     with tasks.small_batches(runner.spark, max(1 << 20, work.limit // SHARE)):
         pieces = tasks.map_batches(
             runner.spark.range(0, count, 1, readers),
@@ -228,7 +222,7 @@ def _run(
         sorted_pieces = pieces.repartition(min(parts, tasks.MOST_TASKS), "part")
         sorted_pieces = sorted_pieces.sortWithinPartitions("chunk")
         gathered.add(tasks.answers_of(sorted_pieces, work.assembled))
-    tell(plan.path, count, count)
+    tell(Progress(plan.path, count, count))
     return readers
 
 

@@ -298,6 +298,11 @@ class WriteRequest(RepositoryRequest):
         "several rows for one cell: refuse (default), or take the first or last of the DataFrame",
         choices=("error", "first", "last"),
     )
+    statistics: bool = _writes(
+        "whether count, extremes and sum of the chunks that are written are kept, for queries that "
+        "can do without reading them (default false)",
+        default=False,
+    )
     chunks: Mapping[str, int] | None = _writes(
         "chunk lengths of new arrays: `time=24, lat=-1` (-1 for all of it), or one for all"
     )

@@ -13,38 +13,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import types as t
-from sqlglot import TokenType, exp, parse_one
-from sqlglot.errors import ParseError
+from sqlglot import TokenType, exp
 
 from frazil.spark.query.functions import AGGREGATES, GROUPINGS, SCALARS
-from frazil.spark.query.tokens import DIALECT, Block, Edit, Tokens, TokenSpan, braced
-from frazil.spark.reading.aggregating import (
-    COUNT,
-    MAX,
-    MIN,
-    ROWS,
-    SQUARES,
-    SUM,
-    can_compare,
-    column_name,
-    sum_type,
-)
+from frazil.spark.query.linear import Refusal, is_bare, linear
+from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced
+from frazil.spark.reading.aggregating import ROWS, can_compare, column_name, sum_type
+from frazil.spark.reading.reducing import COUNT, MAX, MIN, SQUARES, SUM
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.texts import backquoted
 
 _UNREAD: Final = ("window", "qualify", "lateral", "sort by", "cluster by", "distribute by")
-_WEIGHTS: Final = frozenset(
-    ["abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "degrees", "exp", "floor", "greatest",
-     "least", "ln", "log10", "pi", "pow", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
-     "cast", "double", "coalesce"]
-)  # fmt: skip
-"""functions that weights may have: they are written anew, and must come out the same"""
 SHIFT: Final = "__frazil_near_{}__"
 """stands for a number near the mean of a variable, until that is known"""
-
-
-class Refusal(Exception):
-    """Why a SELECT is not rewritten."""
 
 
 @dataclass(slots=True)
@@ -80,6 +61,14 @@ class RewrittenSelect:
             f"{backquoted(name)}=[{', '.join(sorted(words))}]"
             for name, words in sorted(self.wanted.items())
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Conditions that the source applies, and those that stay for Spark."""
+
+    applied: tuple[TokenSpan, ...]
+    left: tuple[TokenSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +114,12 @@ def rewrite(
     names: Mapping[int, str],
     *,
     is_apart: bool,
+    where: Where | None = None,
 ) -> RewrittenSelect:
     """Rewrite a SELECT on one table; `names` has its columns by where they begin in the text.
 
-    `is_apart` says whether each axis is chosen from alone.
+    `is_apart` says whether each axis is chosen from alone. Without `where`, the source applies all
+    conditions.
 
     Raises:
         Refusal: it is left to Spark.
@@ -171,13 +162,19 @@ def rewrite(
             for clause in ("having", "order by")
         ):
             continue
-        if "where" in block.clauses and _inside(at, block.clauses["where"]):
+        in_where = "where" in block.clauses and _inside(at, block.clauses["where"])
+        stays = where is not None and any(_inside(at, span) for span in where.left)
+        if in_where and not stays:
             continue
         found.labels.setdefault(name)
         found.is_apart = False
-    if "where" in block.clauses:
-        where = block.clauses["where"]
-        first, last = tokens.all[where.first - 1], tokens.all[where.stop - 1]
+    if where is not None:
+        for span in where.applied:
+            last = tokens.all[span.stop - 1]
+            found.edits.append((tokens.all[span.first].start, last.end + 1, "TRUE"))
+    elif "where" in block.clauses:
+        whole = block.clauses["where"]
+        first, last = tokens.all[whole.first - 1], tokens.all[whole.stop - 1]
         found.edits.append((first.start, last.end + 1, ""))
     kept = {axis for name in found.labels for axis in _column(scan, name).axes}
     found.is_apart = found.is_apart and len(kept) > 1 and not found.wanted
@@ -328,7 +325,7 @@ def _of_values(
 ) -> str:
     column = scan.values[name]
     kind = column_type(column, scan.request)
-    is_bare = len(inside) == 1 and _is_bare(text)
+    is_plain = len(inside) == 1 and is_bare(text)
     wanted = found.wanted.setdefault(name, set())
 
     def own(aggregate: str) -> str:
@@ -336,23 +333,24 @@ def _of_values(
         return braced(backquoted(column_name(aggregate, name)))
 
     match call.name:
-        case "count" if is_bare:
+        case "count" if is_plain:
             return f"coalesce({_total(own(COUNT))}, 0L)"
-        case "min" | "max" if is_bare:
+        case "min" | "max" if is_plain:
             if not can_compare(column.dtype):
                 raise Refusal(f"tasks cannot compare {kind.simpleString()}")
             return f"{_MADE}{call.name}({own(call.name)}){_FILTER}"
     if sum_type(kind) is None:
         raise Refusal(f"tasks cannot add {kind.simpleString()}")
     match call.name:
-        case "sum" if is_bare and isinstance(kind, t.LongType):
+        case "sum" if is_plain and isinstance(kind, t.LongType):
             return f"CAST({_total(own(SUM))} AS BIGINT)"
-        case "sum" if is_bare:
+        case "sum" if is_plain:
             return _total(own(SUM))
-        case "avg" if is_bare:
+        case "avg" if is_plain:
             return f"(CAST({_total(own(SUM))} AS DOUBLE) / nullif({_total(own(COUNT))}, 0L))"
         case "count" | "sum" | "avg":
-            made = _linear(text, name, own(SUM), own(COUNT), found, inside)
+            made = linear(text, name, own(SUM), own(COUNT), inside)
+            found.labels.update(dict.fromkeys(each for each in inside.values() if each != name))
             count = f"CASE WHEN ({made}) IS NOT NULL THEN {own(COUNT)} END"
             found.doubles.append(text)
             if call.name == "count":
@@ -362,7 +360,7 @@ def _of_values(
             return f"({_total(made)} / nullif({_total(count)}, 0L))"
         case "min" | "max":
             raise Refusal(f"tasks cannot find the extremes of {text}")
-    if not is_bare:
+    if not is_plain:
         raise Refusal(f"tasks cannot compute {call.name}() of {text}")
     return _spread(call.name, own(COUNT), own(SUM), own(SQUARES), found, name)
 
@@ -385,75 +383,3 @@ def _spread(
     by = f"nullif({number}, 0L)" if aggregate.endswith("_pop") else f"nullif({number} - 1L, 0L)"
     variance = f"CASE WHEN {number} > 0L THEN {both} / {by} END"
     return f"sqrt({variance})" if aggregate.startswith("stddev") else f"({variance})"
-
-
-def _is_bare(text: str) -> bool:
-    return isinstance(_parsed(text), exp.Column)
-
-
-def _parsed(text: str) -> exp.Expr:
-    try:
-        found = parse_one(f"SELECT {text}", dialect=DIALECT)
-    except ParseError:
-        raise Refusal(f"{text} cannot be read") from None
-    if not isinstance(found, exp.Select) or len(found.selects) != 1:
-        raise Refusal(f"{text} is not one value")
-    return found.selects[0]
-
-
-def _linear(
-    text: str,
-    name: str,
-    total: str,
-    count: str,
-    found: RewrittenSelect,
-    inside: Mapping[int, str],
-) -> str:
-    """The sum of an expression that is linear in a variable, from the variable's sum and count."""
-    tree = _parsed(text)
-
-    def has(node: exp.Expr) -> bool:
-        return any(each.name.lower() == name.lower() for each in node.find_all(exp.Column))
-
-    def weight(node: exp.Expr) -> str:
-        for each in node.walk():
-            is_plain = isinstance(
-                each,
-                exp.Column | exp.Identifier | exp.Literal | exp.Binary | exp.Neg | exp.Paren
-                | exp.DataType,
-            )  # fmt: skip
-            if not is_plain and not (
-                isinstance(each, exp.Func) and {*map(str.lower, each.sql_names())} & _WEIGHTS
-            ):
-                raise Refusal(f"{node.sql(dialect=DIALECT)} is no weight that tasks know")
-        return f"({braced(node.sql(dialect=DIALECT))})"
-
-    def summed(node: exp.Expr) -> str:
-        match node:
-            case exp.Column():
-                return total
-            case exp.Paren() | exp.Alias():
-                return f"({summed(node.this)})"
-            case exp.Neg():
-                return f"(-{summed(node.this)})"
-            case exp.Cast() if node.to.is_type("double"):
-                return f"CAST({summed(node.this)} AS DOUBLE)"
-            case exp.Add() | exp.Sub():
-                sign = "+" if isinstance(node, exp.Add) else "-"
-                left, right = (
-                    summed(side) if has(side) else f"({weight(side)} * {count})"
-                    for side in (node.this, node.expression)
-                )
-                return f"({left} {sign} {right})"
-            case exp.Mul() if not has(node.this):
-                return f"({weight(node.this)} * {summed(node.expression)})"
-            case exp.Mul() if not has(node.expression):
-                return f"({summed(node.this)} * {weight(node.expression)})"
-            case exp.Div() if not has(node.expression):
-                return f"({summed(node.this)} / {weight(node.expression)})"
-            case _:
-                raise Refusal(f"{text} is not linear in {name}")
-
-    made = summed(tree)
-    found.labels.update(dict.fromkeys(each for each in inside.values() if each != name))
-    return made

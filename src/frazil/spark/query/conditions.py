@@ -13,14 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
 from frazil.cf.decoding import Mask
 from frazil.errors import FrazilError
 from frazil.spark.errors import spark_errors, without_pyspark_logging
-from frazil.spark.query.tokens import braced
 from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened
 from frazil.spark.reading.columns import arrow_schema, cast
 from frazil.spark.reading.partitions import full_mask
@@ -188,13 +186,13 @@ def _evaluate(
     condition = " AND ".join(f"({each.text})" for each in conjuncts)
     try:
         with without_pyspark_logging():
-            chosen = _positions(spark, frame, condition, alias)
+            rows = frame.alias(alias).where(condition).select(POSITION).collect()
     except spark_errors():
         why = "Spark cannot evaluate it on the coordinates alone"
         found.left += [(each.text, why) for each in conjuncts]
         return
     mask = np.zeros(size, bool)
-    mask[chosen] = True
+    mask[[row[0] for row in rows]] = True
     if len(axes) == 1:
         found.narrow(axes[0], mask)
         found.exact += conjuncts
@@ -204,15 +202,6 @@ def _evaluate(
         others = tuple(n for n in range(len(axes)) if n != number)
         found.narrow(axis, np.asarray(box.any(axis=others)))
     found.weak += conjuncts
-
-
-def _positions(
-    spark: SparkSession, frame: DataFrame, condition: str, alias: str
-) -> npt.NDArray[np.int64]:
-    named = f"{{labels}} AS {braced(backquoted(alias))}"
-    text = f"SELECT {POSITION} FROM {named} WHERE {braced(condition)}"
-    rows = spark.sql(text, labels=frame).collect()
-    return np.array([row[0] for row in rows], np.int64)
 
 
 def coordinate_frame(

@@ -19,6 +19,7 @@ from frazil.spark.reading.aggregating import (
     read_aggregates,
     reduce_all,
 )
+from frazil.spark.reading.answering import Answered
 from frazil.spark.reading.cells import (
     LabelCache,
     NarrowedRegion,
@@ -39,6 +40,7 @@ T = TypeVar("T")
 SETTING: Final = "spark.frazil.sql.localBytes"
 """The setting of Spark with the decoded bytes up to which reads are done here; 0 for never."""
 LOCAL_BYTES: Final = 64 << 20
+"""Decoded bytes up to which reads are done on the driver, where the setting is not given."""
 MOST_ROWS: Final = 1 << 18
 """Rows that are made here at most: many rows are better made by many tasks."""
 _THREADS: Final = min(8, os.cpu_count() or 2)
@@ -62,9 +64,8 @@ def rows_of(grid: BlockGrid) -> int:
     return grid.total * grid.cells
 
 
-def read_cells_here(scan: Scan) -> pa.Table:
-    """The cells of a scan."""
-    grid = plan_blocks(scan, scan.data_columns())
+def read_cells_here(scan: Scan, grid: BlockGrid) -> pa.Table:
+    """The cells of a scan, in the blocks of a grid."""
     kept = LabelCache()
     limit = REGION_CELLS if scan.is_separable else 1
     batches = [
@@ -75,11 +76,12 @@ def read_cells_here(scan: Scan) -> pa.Table:
     return pa.Table.from_batches(batches, arrow_schema(scan.schema))
 
 
-def read_aggregates_here(plan: AggregateScan) -> pa.Table:
-    """The rows of a scan with aggregates, computed in threads."""
-    grid = whole_grid(plan) or plan.grid
+def read_aggregates_here(plan: AggregateScan, answered: Answered) -> pa.Table:
+    """The rows of a scan with aggregates, computed in threads where statistics do not tell them."""
+    grid = answered.grid
     found = _in_threads(grid, lambda start, stop: [*read_aggregates(plan, grid, start, stop)])
     batches = [batch for each in found for batch in each]
+    batches += given(plan, () if answered.held is None else (answered.held,))
     return pa.Table.from_batches(batches, arrow_schema(plan.schema))
 
 
@@ -93,11 +95,11 @@ def _in_threads(grid: BlockGrid, work: Callable[[int, int], T]) -> list[T]:
         return [*pool.map(work, cuts[:-1], cuts[1:])]
 
 
-def read_one_row_here(plan: AggregateScan) -> pa.Table:
+def read_one_row_here(plan: AggregateScan, answered: Answered) -> pa.Table:
     """The aggregates of all cells in one row, also when there are none."""
-    grid = whole_grid(plan) or plan.grid
+    grid = answered.grid
     schema = arrow_schema(plan.schema)
-    found = _in_threads(grid, partial(reduce_all, plan, grid))
+    found = [*_in_threads(grid, partial(reduce_all, plan, grid)), answered.held]
     parts = [part for part in found if part is not None]
     if parts:
         for other in parts[1:]:
@@ -108,12 +110,12 @@ def read_one_row_here(plan: AggregateScan) -> pa.Table:
     return pa.Table.from_pylist([row], schema)
 
 
-def whole_grid(plan: AggregateScan) -> BlockGrid | None:
-    """One block for all, where no data are read and each axis is chosen from alone."""
+def answered_here(plan: AggregateScan) -> Answered:
+    """What statistics tell; one block for all, where no data are read and axes are chosen apart."""
     scan = plan.scan
     if scan.data_columns() or not scan.is_separable or 0 in scan.shape:
-        return None
-    return BlockGrid(scan.shape, scan.shape, tuple(range(1) for _ in scan.shape))
+        return plan.answered()
+    return Answered(BlockGrid(scan.shape, scan.shape, tuple(range(1) for _ in scan.shape)))
 
 
 def kept_rows(plan: AggregateScan, grid: BlockGrid, *, apart: bool = False) -> int:

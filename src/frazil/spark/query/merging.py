@@ -1,7 +1,8 @@
 """MERGE INTO: cells that rows of a source match are set, and rows without a cell are added.
 
 Every cell that labels lead to is there, also a missing one, so that NOT MATCHED rows are those
-with new labels; `append_dim` says along which dimension these may be.
+with new labels; `append_dim` says along which dimension these may be. Cells NOT MATCHED BY SOURCE
+are all the others of the table.
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ class _Merge:
     on: str
     matched: list[_Clause] = field(default_factory=list)
     added: list[_Clause] = field(default_factory=list)
+    lost: list[_Clause] = field(default_factory=list)
+    """for cells that no row of the source matches"""
 
     @property
     def variables(self) -> list[str]:
         """What is written."""
         data = self.where.there.group.data_names
-        clauses = (*self.matched, *self.added)
+        clauses = (*self.matched, *self.added, *self.lost)
         named = {name for each in clauses for name in each.values if name in data}
         if any(each.is_delete for each in clauses):
             named |= {each.name for each in full_variables(self.where)}
@@ -80,17 +83,21 @@ def merge(statement: Statement) -> DataFrame:
     if where.is_done:
         return where.answer(JobReport(None, ()))
     rows: list[QueryRows] = []
-    if found.matched:
-        rows.append(changed_cells(where, where.rows(_matched(found, dims)), dims, found.variables))
+    for clauses, join in ((found.matched, "JOIN"), (found.lost, "LEFT ANTI JOIN")):
+        if clauses:
+            cells = where.rows(_cells(found, dims, clauses, join))
+            rows.append(changed_cells(where, cells, dims, found.variables))
     if found.added:
         rows.append(_added(found, dims))
-    frame = rows[0].frame if len(rows) == 1 else rows[0].frame.unionByName(rows[1].frame)
+    frame = rows[0].frame
+    for each in rows[1:]:
+        frame = frame.unionByName(each.frame)
     readings = tuple(reading for each in rows for reading in each.readings)
     return where.write(QueryRows(frame, readings), is_cellwise=True)
 
 
-def _matched(found: _Merge, dims: Sequence[str]) -> str:
-    """The query for cells that the source has rows for."""
+def _cells(found: _Merge, dims: Sequence[str], clauses: Sequence[_Clause], join: str) -> str:
+    """The query for cells that the source has rows for, or has none for."""
     own = backquoted(found.alias)
     items = [f"{own}.{backquoted(dim)}" for dim in dims]
     items += [f"{own}.{backquoted(name)} AS {was(n)}" for n, name in enumerate(found.variables)]
@@ -99,11 +106,11 @@ def _matched(found: _Merge, dims: Sequence[str]) -> str:
         cases = " ".join(
             f"WHEN {each.condition} THEN "
             + ("NULL" if each.is_delete else f"({each.values.get(name, kept)})")
-            for each in found.matched
+            for each in clauses
         )
         items.append(f"CASE {cases} ELSE {kept} END AS {now(number)}")
     source = f"{found.source} AS {backquoted(found.source_alias)}"
-    return f"SELECT {', '.join(items)} FROM {found.table} JOIN {source} ON {found.on}"
+    return f"SELECT {', '.join(items)} FROM {found.table} {join} {source} ON {found.on}"
 
 
 def _added(found: _Merge, dims: Sequence[str]) -> QueryRows:
@@ -172,22 +179,22 @@ def _alias(phrase: Phrase, end: str, default: str) -> str:
 def _clause(found: _Merge, phrase: Phrase) -> None:
     is_added = phrase.accept("not")
     phrase.expect("matched")
-    if phrase.accept("by", "source"):
-        raise invalid_query(
-            "WHEN NOT MATCHED BY SOURCE is not supported; UPDATE or DELETE … WHERE NOT EXISTS does "
-            "the same in a commit of its own"
-        )
-    phrase.accept("by", "target")
+    is_lost = is_added and phrase.accept("by", "source")
+    is_added = is_added and not is_lost
+    if is_added:
+        phrase.accept("by", "target")
     condition = "TRUE"
     if phrase.accept("and"):
         condition = f"({phrase.until(lambda: phrase.sees('then'))})"
     phrase.expect("then")
     clause = _Clause(condition)
-    (found.added if is_added else found.matched).append(clause)
+    (found.added if is_added else found.lost if is_lost else found.matched).append(clause)
     if not is_added and phrase.accept("delete"):
         clause.is_delete = True
     elif not is_added and phrase.accept("update", "set"):
         if phrase.accept("*"):
+            if is_lost:
+                raise invalid_query("UPDATE SET *: the source has no row for these cells")
             clause.values = _all(found, with_labels=False)
         else:
             clause.values = assignments(found.where, phrase, lambda: phrase.sees("when"))

@@ -86,9 +86,12 @@ class Planner:
         self._made = {each.alias.lower() for each in tree.find_all(exp.CTE)}
         plan = QueryPlan("", [])
         edits: list[Edit] = []
-        for use in find_uses(tree, self._is_ours, self._columns):
+        uses = find_uses(tree, self._is_ours, self._columns)
+        for use in uses:
             name = f"t{len(plan.readings)}"
-            one = TablePlan(self._spark, tokens, use, self._open(use.node))
+            is_single = sum(other.select is use.select for other in uses) == 1
+            table = self._open(use.node)
+            one = TablePlan(self._spark, tokens, use, table, is_single=is_single)
             reading = one.make()
             plan.readings.append(reading)
             finish = alone if reading.is_one_row else added

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,13 @@ from pyspark.sql import types as t
 
 from frazil.cf.decoding import Mask
 from frazil.spark.query import here
+from frazil.spark.query.costs import Cost, cost_of
 from frazil.spark.query.tables import OpenTable
-from frazil.spark.reading.partitions import BlockGrid, plan_blocks
+from frazil.spark.reading.answering import Answered
+from frazil.spark.reading.partitions import plan_blocks
 from frazil.spark.reading.read import read
-from frazil.spark.reading.scan import Column, Scan
+from frazil.spark.reading.scan import Scan
+from frazil.spark.reading.skipping import without_hopeless
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,12 +39,10 @@ class Reading:
     pushed: list[str] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
     """what Spark does, and why"""
-    chunks: int = 0
-    all_chunks: int = 0
-    bytes: int = 0
-    all_bytes: int = 0
     rows: int = 0
     """that Spark gets at most"""
+    answered: Answered | None = None
+    """the blocks to read, and what statistics tell of others"""
 
     @property
     def schema(self) -> t.StructType:
@@ -55,58 +56,59 @@ class Reading:
         if not self.is_here:
             given: dict[str, Any] = {**self.table.reading, **self.options}
             return read(self.table.path, spark=spark, **given)
+        assert self.answered is not None
         if self.layout == "aggregates":
             plan = self.table.aggregate_scan(self.options)
             if self.is_one_row:
-                return spark.createDataFrame(here.read_one_row_here(plan), plan.schema)
+                rows = here.read_one_row_here(plan, self.answered)
+                return spark.createDataFrame(rows, plan.schema)
             # From one partition Spark groups without a shuffle.
-            find = here.read_labels_here if self.is_apart else here.read_aggregates_here
-            return spark.createDataFrame(find(plan), plan.schema).coalesce(1)
+            rows = (
+                here.read_labels_here(plan)
+                if self.is_apart
+                else here.read_aggregates_here(plan, self.answered)
+            )
+            return spark.createDataFrame(rows, plan.schema).coalesce(1)
         scan = self.table.scan(self.options)
-        return spark.createDataFrame(here.read_cells_here(scan), scan.schema)
+        return spark.createDataFrame(here.read_cells_here(scan, self.answered.grid), scan.schema)
 
     def shape_of(self, spark: SparkSession) -> DataFrame:
         """The same without rows where these would be read at once, for Spark to plan with."""
         return spark.createDataFrame([], self.schema) if self.is_here else self.frame(spark)
 
     def measure(self, spark: SparkSession) -> Reading:
-        """Find out what it costs, and so who reads it."""
+        """Find out how much is to be read, and so who reads it."""
         limit = here.limit_of(spark)
         if self.layout == "aggregates":
             plan = self.table.aggregate_scan(self.options)
             own = plan.scan
-            grid = here.whole_grid(plan) or plan.grid
-            self.rows = here.kept_rows(plan, grid, apart=self.is_apart)
+            self.answered = here.answered_here(plan)
+            self.rows = here.kept_rows(plan, self.answered.grid, apart=self.is_apart)
         else:
             own = self.table.scan(self.options)
-            grid = plan_blocks(own, own.data_columns())
+            grid = without_hopeless(own, plan_blocks(own, own.data_columns()))
+            self.answered = Answered(grid)
             self.rows = here.rows_of(grid)
-        size = here.bytes_to_read(own, grid)
+        size = here.bytes_to_read(own, self.answered.grid)
         most = here.MOST_ROWS * (4 if self.layout == "aggregates" else 1)
         self.is_here = self.is_apart or (bool(limit) and size <= limit and self.rows <= most)
         self.is_one_row = self.is_one_row and self.is_here
-        for column in own.data_columns():
-            self._add(column, grid)
         return self
 
-    def _add(self, column: Column, grid: BlockGrid) -> None:
-        """Count the chunks of a variable that are touched."""
-        assert column.variable is not None
-        shape, chunk = column.variable.shape, column.variable.chunks
-        counts = [-(-n // c) for n, c in zip(shape, chunk, strict=True)]
-        self.all_chunks += int(np.prod(counts, dtype=np.int64))
-        self.all_bytes += int(np.prod(shape, dtype=np.int64)) * column.variable.itemsize
-        touched = part = 1
-        for axis, length, size in zip(column.axes, chunk, shape, strict=True):
-            starts = np.asarray(grid.blocks[axis], np.int64) * grid.block[axis]
-            stops = np.minimum(starts + grid.block[axis], size)
-            hit = np.zeros(-(-size // length) + 1, np.int64)
-            np.add.at(hit, starts // length, 1)
-            np.add.at(hit, (stops - 1) // length + 1, -1)
-            touched *= int(np.count_nonzero(np.cumsum(hit)))
-            part *= int((stops - starts).sum())
-        self.chunks += touched
-        self.bytes += part * column.variable.itemsize
+    @property
+    def is_answered(self) -> bool:
+        """Whether statistics tell some of what is asked."""
+        return self.answered is not None and self.answered.held is not None
+
+    def cost(self) -> Cost:
+        """What is read."""
+        assert self.answered is not None
+        own = (
+            self.table.aggregate_scan(self.options).scan
+            if self.layout == "aggregates"
+            else self.table.scan(self.options)
+        )
+        return cost_of(own, replace(self.answered.grid, chosen=None), self.answered.grid)
 
 
 def first_cells(scan: Scan, masks: Mapping[int, Mask], wanted: int) -> dict[int, Mask]:

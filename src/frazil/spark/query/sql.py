@@ -284,10 +284,15 @@ def _report(reading: Reading) -> list[str]:
     found += [f"  pushed: {each}" for each in reading.pushed]
     found += [f"  left to Spark: {what} ({why})" for what, why in reading.left]
     if table.metadata is None:
+        cost = reading.cost()
         found.append(
-            f"  to read: {reading.chunks} of {reading.all_chunks} chunks, "
-            f"{reading.bytes:,} of {reading.all_bytes:,} bytes when decoded, "
+            f"  to read: {cost.chunks} of {cost.all_chunks} chunks, "
+            f"{cost.stored_bytes:,} bytes as they are stored, "
+            f"{cost.bytes:,} of {cost.all_bytes:,} bytes when decoded, "
             f"{reading.rows:,} rows at most"
         )
+        if cost.spared:
+            how = "answered from" if reading.is_answered else "ruled out by"
+            found.append(f"  {how} statistics: {cost.spared} chunks")
         found.append(f"  read by: {'this process' if reading.is_here else 'tasks of Spark'}")
     return found

@@ -12,15 +12,17 @@ from sqlglot import TokenType, exp
 from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query import here
 from frazil.spark.query.aggregates import (
-    Refusal,
     RewrittenSelect,
+    Where,
     added,
     has_aggregates,
     rewrite,
     unknown_calls,
 )
+from frazil.spark.query.beside import ELSEWHERE, NOWHERE, WhereParts, require_joinable
 from frazil.spark.query.conditions import Conjunct, Pushed, push_conditions
 from frazil.spark.query.functions import SCALARS
+from frazil.spark.query.linear import Refusal
 from frazil.spark.query.readings import Reading, first_cells
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
@@ -64,8 +66,17 @@ class TablePlan:
     """Works out how one table of a query is read."""
 
     def __init__(
-        self, spark: SparkSession, tokens: Tokens, use: TableUse, table: OpenTable
+        self,
+        spark: SparkSession,
+        tokens: Tokens,
+        use: TableUse,
+        table: OpenTable,
+        *,
+        is_single: bool = True,
     ) -> None:
+        self._is_single = is_single
+        """whether its SELECT has no other table of Frazil"""
+        self._where = WhereParts([], {})
         self._spark = spark
         self._tokens = tokens
         self._use = use
@@ -100,7 +111,7 @@ class TablePlan:
             else:
                 self._limit(reading, block, scan, pushed)
         elif has_aggregates(self._tokens, block):
-            reading.left.append(("aggregates", "the SELECT has other tables too"))
+            self._reduce(reading, block, scan, pushed, names, is_beside=True)
         return reading.measure(self._spark)
 
     # --- conditions ---
@@ -116,17 +127,19 @@ class TablePlan:
         if self._is_optional(select):
             why = "an outer join may find no row of this table"
             reading.left += [(self._tokens.text_of(span), why) for span in spans]
+            self._where.left.update(dict.fromkeys(spans, why))
             return Pushed()
-        conjuncts, left = [], []
-        for span in spans:
-            text = self._tokens.text_of(span)
-            made = self._conjunct(span, text, names, scan)
-            if isinstance(made, Conjunct):
-                conjuncts.append(made)
+        made = [self._conjunct(span, self._tokens.text_of(span), names, scan) for span in spans]
+        whole = [each for each in made if isinstance(each, Conjunct)]
+        pushed = push_conditions(scan, whole, self._spark, self._use.alias)
+        for each, span in zip(made, spans, strict=True):
+            if isinstance(each, str):
+                pushed.left.append((self._tokens.text_of(span), each))
+                self._where.left[span] = each
+            elif any(each is one for one in pushed.exact):
+                self._where.applied.append(span)
             else:
-                left.append((text, made))
-        pushed = push_conditions(scan, conjuncts, self._spark, self._use.alias)
-        pushed.left += left
+                self._where.left[span] = "it looks at cells"
         reading.pushed += [f"{each.text}" for each in pushed.exact]
         reading.pushed += [f"{each.text} (in part)" for each in pushed.weak]
         reading.left += pushed.left
@@ -144,10 +157,10 @@ class TablePlan:
             return f"{odd[0]}() may give another answer each time"
         starts = {start for start, at in self._column_tokens() if span.first <= at < span.stop}
         if not starts <= names.keys():
-            return "it is about columns of other tables"
+            return ELSEWHERE
         own = frozenset(names[start] for start in starts)
         if not own:
-            return "it is about no column"
+            return NOWHERE
         if any(name not in scan.coordinates and name not in scan.values for name in own):
             return "it is about a column that is not there"
         return Conjunct(text, self._plain(span), own)
@@ -219,15 +232,23 @@ class TablePlan:
     # --- aggregates and limits ---
 
     def _reduce(
-        self, reading: Reading, block: Block, scan: Scan, pushed: Pushed, names: Mapping[int, str]
+        self,
+        reading: Reading,
+        block: Block,
+        scan: Scan,
+        pushed: Pushed,
+        names: Mapping[int, str],
+        *,
+        is_beside: bool = False,
     ) -> None:
         select = self._use.select
         assert select is not None
-        if pushed.left or pushed.weak:
-            reading.left.append(("aggregates", "tasks cannot apply all conditions"))
-            return
         try:
-            found = rewrite(self._tokens, block, select, scan, names, is_apart=not pushed.values)
+            where = self._left_conditions(block, pushed, is_beside=is_beside)
+            is_apart = not pushed.values and not is_beside
+            found = rewrite(
+                self._tokens, block, select, scan, names, is_apart=is_apart, where=where
+            )
             options = self._aggregate_options(reading.options, found)
             with without_pyspark_logging():
                 edits = self._checked(block, scan, found, options)
@@ -239,7 +260,8 @@ class TablePlan:
         self.edits += edits
         reading.layout = "aggregates"
         reading.is_apart = found.is_apart
-        reading.is_one_row = found.is_total and not block.clauses.keys() & {"group by", "having"}
+        is_whole = found.is_total and not is_beside
+        reading.is_one_row = is_whole and not block.clauses.keys() & {"group by", "having"}
         reading.options = options
         made = ", ".join(
             f"{word}({name})" for name, words in found.wanted.items() for word in sorted(words)
@@ -250,6 +272,21 @@ class TablePlan:
         kept = {axis for name in found.labels for axis in _axes(scan, name)}
         over = ", ".join(axis.name for n, axis in enumerate(scan.axes) if n not in kept)
         reading.pushed.append(f"{made or 'count(*)'} over {over or 'no dimension'}")
+
+    def _left_conditions(self, block: Block, pushed: Pushed, *, is_beside: bool) -> Where | None:
+        """Which conditions stay for Spark; None for none.
+
+        Raises:
+            Refusal: it must see the cells.
+        """
+        if not is_beside:
+            if pushed.left or pushed.weak:
+                raise Refusal("tasks cannot apply all conditions")
+            return None
+        if not self._is_single:
+            raise Refusal("the SELECT has another table of Frazil")
+        require_joinable(self._tokens, block, self._use, self._table)
+        return self._where.beside_joins()
 
     def _aggregate_options(
         self, options: Mapping[str, str], found: RewrittenSelect
@@ -271,9 +308,9 @@ class TablePlan:
         full = _nulls(scan.schema)
         wanted = spark.sql(self._select_text(block, "t", []).format(t=full)).schema
         if found.doubles:
-            alias = braced(backquoted(self._use.alias))
             items = ", ".join(braced(each) for each in found.doubles)
-            kinds = spark.sql(f"SELECT {items} FROM {{t}} AS {alias}".format(t=full)).schema
+            sources = self._part_text(block.sources, "t")
+            kinds = spark.sql(f"SELECT {items} FROM {sources}".format(t=full)).schema
             for each, kind in zip(found.doubles, kinds, strict=True):
                 if not isinstance(kind.dataType, t.DoubleType):
                     raise Refusal(f"{each} is {kind.dataType.simpleString()}, not double")
@@ -295,9 +332,12 @@ class TablePlan:
 
     def _select_text(self, block: Block, name: str, edits: Sequence[Edit]) -> str:
         """The SELECT alone, with a frame for its table."""
+        return self._part_text(block.whole, name, edits)
+
+    def _part_text(self, span: TokenSpan, name: str, edits: Sequence[Edit] = ()) -> str:
         tokens = self._tokens
-        start = tokens.all[block.whole.first].start
-        stop = tokens.all[block.whole.stop - 1].end + 1
+        start = tokens.all[span.first].start
+        stop = tokens.all[span.stop - 1].end + 1
         own = [*edits, table_edit(tokens, self._use, name)]
         return replaced(tokens.text[start:stop], [(a - start, b - start, new) for a, b, new in own])
 

@@ -8,21 +8,20 @@ values do not count, and NaN is greater than every number, as in Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import DecodedValues, Mask, Values
+from frazil.cf.decoding import DecodedValues
 from frazil.errors import unsuitable
 from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
+from frazil.spark.reading.answering import Answered, answer
 from frazil.spark.reading.cells import (
     BATCH_ROWS,
     NarrowedRegion,
@@ -34,9 +33,16 @@ from frazil.spark.reading.columns import LONG, arrow_schema, cast, to_arrow
 from frazil.spark.reading.partitions import (
     REGION_CELLS,
     BlockGrid,
-    Region,
     plan_blocks,
     plan_ranges,
+)
+from frazil.spark.reading.reducing import (
+    AGGREGATES,
+    Counts,
+    GroupAggregates,
+    Reduced,
+    added_over,
+    reduce_values,
 )
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.skipping import without_hopeless
@@ -44,13 +50,8 @@ from frazil.spark.reading.stored import length_of, numbers_of
 from frazil.spelling import meant, unknown
 
 ROWS: Final = "count(*)"
-COUNT, SUM, MIN, MAX, SQUARES = AGGREGATES = ("count", "sum", "min", "max", "squares")
-"""`squares` is the sum of squared distances from the mean of the row's own cells."""
 HELD_ROWS: Final = 1 << 20
 """Rows that a task keeps to add to, before it gives them away."""
-_LOW: Final = 0xFFFF_FFFF
-
-Counts: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,19 +71,35 @@ class AggregateScan:
         """The other axes."""
         return tuple(axis for axis in range(len(self.scan.axes)) if axis not in self.kept)
 
-    @cached_property
-    def grid(self) -> BlockGrid:
-        """The blocks to look into."""
-        grid = plan_blocks(self.scan, self.scan.data_columns())
-        return without_hopeless(self.scan, grid)
+    def answered(self) -> Answered:
+        """What statistics tell now, and the blocks to look into for the rest."""
+        scan = self.scan
+        grid = without_hopeless(scan, plan_blocks(scan, scan.data_columns()))
+        return answer(scan, scan.columns[self.labels :], self.wanted, self.kept, grid)
 
-    def parts(self) -> list[tuple[int, int]]:
-        """Ranges of blocks, one for each partition."""
-        return plan_ranges(self.scan, self.grid)
 
-    def read(self, part: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-        """The rows of a range of blocks."""
-        return read_aggregates(self, self.grid, *part)
+@dataclass(frozen=True, eq=False)
+class AggregateParts:
+    """A scan once statistics were asked: tasks must not ask again, they may be others by then."""
+
+    plan: AggregateScan
+    answered: Answered
+
+    def parts(self) -> list[tuple[int, int] | pa.RecordBatch]:
+        """Ranges of blocks, one for each partition, and rows that are known already."""
+        held = self.answered.held
+        known = given(self.plan, () if held is None else (held,))
+        return [*plan_ranges(self.plan.scan, self.answered.grid), *known]
+
+    def read(self, part: tuple[int, int] | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
+        if isinstance(part, pa.RecordBatch):
+            return iter([part])
+        return read_aggregates(self.plan, self.answered.grid, *part)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What goes to tasks need not have the rows that parts have.
+        return {"plan": self.plan, "answered": replace(self.answered, held=None)}
 
 
 def column_name(aggregate: str, variable: str) -> str:
@@ -120,7 +137,7 @@ def make_aggregate_scan(
     labels = request.columns or ()
     names = [name for name, _ in asked]
     columns = tuple(dict.fromkeys((*labels, *names)))
-    # A table needs a column; which one does not matter for a count of cells.
+    # A table needs a column; which one does not matter to whoever asks for counts of cells.
     own = replace(request, layout="cells", aggregates=None, columns=columns or None)
     scan = make_scan(session, target, pinned, own)
     if not columns:
@@ -168,147 +185,6 @@ def _type_of(aggregate: str, name: str, kind: t.DataType, dtype: np.dtype[Any]) 
 
 
 # --- in tasks ---
-
-
-@dataclass(slots=True, eq=False)
-class Reduced:
-    """Aggregates of one variable, for each label."""
-
-    count: Counts
-    total: Values | None = None
-    low: Counts | None = None
-    """the lower halves of whole numbers, whose upper halves are `total`"""
-    least: Values | None = None
-    most: Values | None = None
-    squares: Values | None = None
-
-    def add(self, other: Reduced) -> None:
-        """Take other cells of the same labels in."""
-        if self.squares is not None and other.squares is not None:
-            assert self.total is not None
-            assert other.total is not None
-            self.squares = _joint_squares(self, other)
-        if self.total is not None and other.total is not None:
-            self.total = self.total + other.total
-        if self.low is not None and other.low is not None:
-            self.low = self.low + other.low
-        if self.least is not None and other.least is not None:
-            self.least = _joint(np.fmin, self.least, other.least, self.count, other.count)
-        if self.most is not None and other.most is not None:
-            self.most = _joint(np.maximum, self.most, other.most, self.count, other.count)
-        self.count = self.count + other.count
-
-
-def _joint(pick: Any, one: Values, two: Values, n: Counts, m: Counts) -> Values:  # noqa: ANN401
-    with np.errstate(invalid="ignore"):
-        found: Values = np.where(n == 0, two, np.where(m == 0, one, pick(one, two)))
-    return found
-
-
-def _joint_squares(one: Reduced, two: Reduced) -> Values:
-    """Squared distances from the common mean."""
-    n, m = one.count.astype("f8"), two.count.astype("f8")
-    assert one.squares is not None
-    assert two.squares is not None
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        apart = _sums(two) / m - _sums(one) / n
-        between = np.where((n == 0) | (m == 0), 0.0, apart * apart * n * m / (n + m))
-    found: Values = one.squares + two.squares + between
-    return found
-
-
-def _sums(reduced: Reduced) -> Values:
-    assert reduced.total is not None
-    if reduced.low is None:
-        return reduced.total.astype("f8")
-    return reduced.total.astype("f8") * float(_LOW + 1) + reduced.low
-
-
-def reduce_values(
-    decoded: DecodedValues, mask: Mask | None, axes: tuple[int, ...], wanted: Iterable[str]
-) -> Reduced:
-    """Reduce values over some axes; `mask` says which cells count, missing values never do."""
-    values = decoded.values
-    valid = mask
-    if decoded.missing is not None:
-        valid = ~decoded.missing if mask is None else mask & ~decoded.missing
-    over = int(np.prod([values.shape[axis] for axis in axes], dtype=np.int64))
-    rest = tuple(n for axis, n in enumerate(values.shape) if axis not in axes)
-    found = Reduced(np.full(rest, over) if valid is None else _added(valid, axes, np.int64))
-    with np.errstate(invalid="ignore", over="ignore"):
-        if SUM in wanted or SQUARES in wanted:
-            _add_sums(found, values, valid, axes)
-        if SQUARES in wanted:
-            found.squares = _squares(found, values, valid, axes)
-        if MIN in wanted:
-            found.least = _extreme(values, valid, axes, least=True)
-        if MAX in wanted:
-            found.most = _extreme(values, valid, axes, least=False)
-    return found
-
-
-def _added(values: Values, axes: tuple[int, ...], dtype: type) -> Values:
-    """Sums over axes; over none of them, the values themselves."""
-    return np.asarray(np.sum(values, axis=axes, dtype=dtype))
-
-
-def _add_sums(found: Reduced, values: Values, valid: Mask | None, axes: tuple[int, ...]) -> None:
-    chosen = values if valid is None else np.where(valid, values, values.dtype.type(0))
-    if values.dtype.kind == "f":
-        found.total = _added(chosen, axes, np.float64)
-    elif values.dtype.itemsize < 8:
-        found.total = _added(chosen, axes, np.int64)
-    else:  # 64 bits of many values may need more than 64
-        found.total = _added(chosen >> 32, axes, np.int64)
-        found.low = _added(chosen & _LOW, axes, np.int64)
-
-
-def _squares(found: Reduced, values: Values, valid: Mask | None, axes: tuple[int, ...]) -> Values:
-    with np.errstate(divide="ignore"):
-        mean = np.expand_dims(_sums(found) / found.count, axes)
-    apart = np.subtract(values, mean, dtype=np.float64)
-    np.multiply(apart, apart, out=apart)
-    if valid is not None:
-        apart[~valid] = 0.0
-    made: Values = np.sum(apart, axis=axes)
-    return np.where(found.count == 0, 0.0, made)
-
-
-def _extreme(values: Values, valid: Mask | None, axes: tuple[int, ...], *, least: bool) -> Values:
-    kind = values.dtype.kind
-    plain = values.view(np.int64) if kind == "M" else values
-    pick: np.ufunc
-    if kind == "f":
-        # Of two numbers of which one is NaN, the other is the smaller.
-        pick, none = (np.fmin, np.nan) if least else (np.maximum, -np.inf)
-        chosen = plain if valid is None else np.where(valid, plain, plain.dtype.type(none))
-    else:
-        pick = np.minimum if least else np.maximum
-        chosen = plain if valid is None else np.where(valid, plain, _bound(plain.dtype, least))
-    found: Values = pick.reduce(chosen, axis=axes) if axes else chosen
-    return found.view(values.dtype) if kind == "M" else found
-
-
-def _bound(dtype: np.dtype[Any], least: bool) -> Any:  # noqa: ANN401  (of that type)
-    if dtype.kind == "b":
-        return least
-    info = np.iinfo(dtype)
-    return dtype.type(info.max if least else info.min)
-
-
-@dataclass(slots=True, eq=False)
-class GroupAggregates:
-    """The aggregates of cells with the same labels, and where these are."""
-
-    region: Region
-    rows: Counts
-    reduced: list[Reduced] = field(default_factory=list)
-
-    def add(self, other: GroupAggregates) -> None:
-        """Take other cells of the same labels in."""
-        self.rows = self.rows + other.rows
-        for one, two in zip(self.reduced, other.reduced, strict=True):
-            one.add(two)
 
 
 def read_aggregates(
@@ -368,7 +244,7 @@ def _reduced(plan: AggregateScan, cut: NarrowedRegion) -> GroupAggregates:
         over = int(np.prod([cut.shape[axis] for axis in axes], dtype=np.int64))
         rows = np.full(kept, over)
     else:
-        rows = _added(cut.mask, axes, np.int64)
+        rows = added_over(cut.mask, axes, np.int64)
     made = GroupAggregates(cut.region, rows)
     for decoded, wanted in zip(found, plan.wanted, strict=True):
         shape = cut.shape

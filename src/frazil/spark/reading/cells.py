@@ -39,6 +39,7 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 """Numbers of cells in row order."""
 
 BATCH_ROWS: Final = 65_536
+"""Rows of an Arrow batch: large enough for Spark, small enough for memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

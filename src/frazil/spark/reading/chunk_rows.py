@@ -32,7 +32,9 @@ PLACE: Final = struct(
 )
 FIELDS: Final = (*PLACE.names, "values")
 BATCH_BYTES: Final = 8 << 20
+"""A batch of chunks ends after so many bytes,"""
 BATCH_ROWS: Final = 1024
+"""or so many chunks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

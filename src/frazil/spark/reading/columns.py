@@ -120,8 +120,8 @@ def arrow_schema(schema: t.StructType) -> pa.Schema:
 
 
 def row_batch(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows, of which there is one at least, as a batch."""
-    columns = zip(*rows, strict=True)
+    """Rows as a batch."""
+    columns = [*zip(*rows, strict=True)] or [()] * len(schema)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -24,6 +24,7 @@ from frazil.spark.reading.where import Condition, pointing
 from frazil.spelling import meant
 
 SPLIT_BYTES: Final = 64 << 20
+"""Decoded bytes of a partition unless `split-size` says otherwise."""
 SMALLEST_SPLIT: Final = 8 << 20
 """A task costs as much as some hundred thousand rows."""
 ENOUGH_PARTITIONS: Final = 16

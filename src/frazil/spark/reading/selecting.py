@@ -41,6 +41,7 @@ Numbers: TypeAlias = Callable[[str], npt.NDArray[np.int64]]
 """The positions along a dimension, likewise."""
 
 _MANY: Final = 16
+"""An `IN` list with more values is searched by sorting, not value by value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,36 +1,33 @@
 """Which blocks a condition on values can hold in, by the statistics of their chunks.
 
-A block stays unless statistics rule it out. Chunks without statistics are kept, and so are those
-that the statistics do not decide. The predicate itself is checked again where values are read.
+A block stays unless statistics rule it out. Chunks without statistics stay, so does what statistics
+cannot tell, and the condition itself is checked again where values are read.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from frazil.bulk.grid import array_layout
+from frazil.spark.reading.known import (
+    MOST_BLOCKS,
+    Flags,
+    among_axes,
+    chunk_counts,
+    look_up,
+)
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import SIGNS, literal
 from frazil.spark.reading.where import All, Any_, Compare, Condition, IsNull, Leaf, OneOf, leaves
-from frazil.spark.worker import session_at
-from frazil.statistics.lookup import Summaries, lookup
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
-
-MOST_CHUNKS: Final = 1 << 20
-"""Chunks of one variable that are looked up while a read is planned."""
-MOST_BLOCKS: Final = 1 << 22
+from frazil.statistics.lookup import Summaries
 
 
 def without_hopeless(scan: Scan, grid: BlockGrid) -> BlockGrid:
-    """The grid without the blocks in which no cell can meet the predicate on values."""
+    """The grid without blocks in which no cell can meet the condition on values."""
     condition = scan.condition
     if condition is None or not 0 < grid.total <= MOST_BLOCKS:
         return grid
@@ -74,28 +71,14 @@ class _Blocks:
         return self._known[name]
 
     def _look_up(self, column: Column) -> Summaries | None:
-        variable, decoder = column.variable, column.decoder
-        if variable is None or decoder is None or variable.letters or not variable.shape:
+        if column.variable is None:
             return None
-        state = session_at(self._scan.pinned).state
-        node = state.array(variable.path)
-        layout = array_layout(node)
-        counts = self._counts(column)
-        if layout is None or layout.chunks != variable.chunks or math.prod(counts) > MOST_CHUNKS:
-            return None
-        coords = np.indices(counts).reshape(len(counts), -1).T
-        return lookup(state, node, coords, decoder)
-
-    def _counts(self, column: Column) -> tuple[int, ...]:
-        """The number of chunks of a variable along its axes."""
-        assert column.variable is not None
-        pairs = zip(column.variable.shape, column.variable.chunks, strict=True)
-        return tuple(-(-length // size) for length, size in pairs)
+        return look_up(self._scan, column, [np.arange(n) for n in chunk_counts(column)])
 
     def _by_block(self, column: Column, mask: Flags) -> Flags:
         """From the chunks of a variable to the blocks of the table."""
         assert column.variable is not None
-        found = mask.reshape(self._counts(column))
+        found = mask.reshape(chunk_counts(column))
         for number, axis in enumerate(column.axes):
             size, chunk = self._grid.block[axis], column.variable.chunks[number]
             blocks = np.asarray(self._grid.blocks[axis], np.int64)
@@ -103,15 +86,11 @@ class _Blocks:
             before = np.insert(np.cumsum(found, axis=number), 0, 0, axis=number)
             most = np.take(before, (ends - 1) // chunk + 1, axis=number)
             found = most > np.take(before, blocks * size // chunk, axis=number)
-        order = np.argsort(column.axes)
-        shape = [1] * len(self._grid.counts)
-        for axis in column.axes:
-            shape[axis] = self._grid.counts[axis]
-        return found.transpose(order).reshape(shape)
+        return among_axes(found, column, len(self._grid.counts))
 
 
 def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Flags | None:
-    """For each chunk whether a comparison can hold in it; None when that is not known."""
+    """For each chunk whether a comparison can hold in it; None when nobody can tell."""
     if isinstance(leaf, IsNull):
         return ~known.known | ((known.count if leaf.negated else known.missing) > 0)
     if dtype.kind not in "biufM":

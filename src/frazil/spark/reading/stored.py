@@ -20,6 +20,7 @@ Places: TypeAlias = slice | npt.NDArray[np.int64]
 KEPT_SIZE: Final = 1 << 20
 """A coordinate with more elements than this is read piece by piece."""
 KEPT: Final = 64
+"""Coordinates that a worker keeps decoded."""
 
 
 def read_stored(pinned: Pinned, path: str, places: tuple[Places, ...]) -> Values:

@@ -23,6 +23,7 @@ OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": 
 _MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SPELLINGS: Final = {"==": "=", "<>": "!="}
 _DEEPEST: Final = 100
+"""Nesting that no query needs; deeper ones are refused before Python's stack ends."""
 _WORDS: Final = frozenset(
     ["AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP",
      "TIMESTAMP_NTZ"]

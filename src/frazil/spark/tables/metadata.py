@@ -36,7 +36,9 @@ from frazil.storage.assets import manifest_key
 from frazil.transaction.opened import context_of
 
 ROWS: Final = 8192
+"""Rows of a batch."""
 CHUNK_ROWS: Final = 65_536
+"""Rows of a batch of chunk references, which are narrow."""
 PARTS: Final = 200
 """The largest number of partitions of such a table."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.run import Progress
+from frazil.progress import Tell
 from frazil.spark import tasks
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options
@@ -21,7 +21,7 @@ def analyze(
     spark: SparkSession | None = None,
     dry_run: bool = False,
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Analysis:
     """`Repository.audit.analyze` for the version at `URL[@version]`, with tasks that read chunks.
 

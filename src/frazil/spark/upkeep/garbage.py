@@ -7,7 +7,7 @@ commit, and what must happen in order, such as deletes.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +29,7 @@ from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
 from frazil.spark import tasks
 from frazil.spark.location import RepositoryLocation
-from frazil.spark.reading.columns import arrow_schema
+from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.spark.runner import SparkRunner, slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
@@ -57,24 +57,17 @@ _INVENTORY: Final = {
 # --- frames ---
 
 
-def chunk_listing(spark: SparkSession, opened: Callable[[], Context]) -> DataFrame:
-    """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock).
-
-    `opened` opens it, in each task.
-    """
+def chunk_listing(spark: SparkSession, location: RepositoryLocation) -> DataFrame:
+    """The chunk objects of a repository: `key`, `size_bytes`, `created_us` (the store's clock)."""
 
     def work(batches: Batches) -> Batches:
-        storage = opened().storage
+        storage = context_of(location.open()).storage
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 after = ALPHABET[number + 1] if number + 1 < len(ALPHABET) else "~"
-                found = [*storage.list_between(CHUNKS, ALPHABET[number], after)]
-                values: list[list[Any]] = [
-                    [item.key for item in found],
-                    [item.size_bytes for item in found],
-                    [to_micros(item.created_at) for item in found],
-                ]
-                yield record_batch_of(values, arrow_schema(_LISTED))
+                found = storage.list_between(CHUNKS, ALPHABET[number], after)
+                rows = [(item.key, item.size_bytes, to_micros(item.created_at)) for item in found]
+                yield row_batch(rows, arrow_schema(_LISTED))
 
     # Ids are random, so that each first letter is an equal part of them.
     letters = spark.range(0, len(ALPHABET), 1, min(len(ALPHABET), slots(spark)))
@@ -106,12 +99,6 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
         f.unix_micros(chosen["created_at"].cast("timestamp")).alias("created_us"),
     )
     return frame.where("key != ''")
-
-
-def record_batch_of(values: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Columns as a batch."""
-    arrays = [pa.array(c, f.type) for c, f in zip(values, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def items_frame(spark: SparkSession, items: Sequence[Any]) -> DataFrame:
@@ -191,7 +178,7 @@ def find_garbage(
     plan = plan_collection(context, of_objects((*small, Objects.none(CHUNKS))), limits)
     files = manifests_of(storage, plan.kept, limits).values()
     listing = (
-        chunk_listing(chosen, lambda: context_of(target.location.open()))
+        chunk_listing(chosen, target.location)
         if inventory is None
         else inventory_listing(inventory)
     )
@@ -228,7 +215,7 @@ def _live_chunks(
         for manifest_id in over_items(batches):
             blob = manifest_blob(storage, manifest_id)
             ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
-            yield record_batch_of([[CHUNKS + name for name in crockford_many(ids)]], _KEYS)
+            yield row_batch([(CHUNKS + name,) for name in crockford_many(ids)], _KEYS)
 
     return tasks.map_batches(items_frame(spark, [file.id for file in files]), work, "key string")
 

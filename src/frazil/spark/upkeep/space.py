@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.bulk.pack import Choice
 from frazil.errors import invalid_option
 from frazil.maintenance.compaction import MIN_DEAD_SHARE, Compaction
-from frazil.run import Progress
+from frazil.progress import Tell
 from frazil.spark import tasks
 from frazil.spark.reading.read import read
 from frazil.spark.runner import SparkRunner
@@ -78,7 +78,7 @@ def compact_chunks(
     dry_run: bool = False,
     message: str = "compact chunks",
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
 ) -> Compaction:
     """`Repository.space.compact` for the repository at `URL[@branch]`, with tasks that copy chunks.
 

@@ -25,11 +25,14 @@ from frazil.run import scratch_array
 from frazil.spark.worker import repository, session_at
 from frazil.spark.writing.placing import Places, chunk_coords
 from frazil.spark.writing.plan import ArrayPlan, ChunkGroup, WritePlan
+from frazil.statistics.recording import Held, Recorder
 from frazil.storage.base import Bytes
 from frazil.transaction.opened import context_of
 
 FLUSH_BYTES: Final = 32 << 20
+"""Encoded chunks are stored once there are so many bytes,"""
 FLUSH_CHUNKS: Final = 4096
+"""or so many chunks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +42,8 @@ class WrittenChunks:
     array: int
     table: ChunkTable
     absent: npt.NDArray[np.uint32]
+    known: Held = field(default_factory=dict)
+    """statistics, where they were asked for"""
 
     @property
     def coords(self) -> npt.NDArray[np.uint32]:
@@ -93,6 +98,8 @@ class _Ready:
     data: list[Bytes] = field(default_factory=list)
     absent: list[tuple[int, ...]] = field(default_factory=list)
     size: int = 0
+    chunks: list[Values] = field(default_factory=list)
+    """of which statistics are wanted"""
 
 
 class ChunkWriter:
@@ -189,6 +196,9 @@ class ChunkWriter:
         ready.coords.append(coords)
         ready.data.append(data)
         ready.size += len(data)
+        if self._plan.request.statistics:
+            ready.chunks.append(chunk)
+            ready.size += chunk.nbytes
 
     def _flushed(self, limit: int) -> Iterator[WrittenChunks]:
         """Store what waits, once there is enough of it."""
@@ -207,10 +217,15 @@ class ChunkWriter:
         state, node = scratch_array(self._context, array.path, array.document)
         coords = np.array(ready.coords, np.uint32).reshape(len(ready.coords), ndim)
         table = ChunkTable.empty(ndim)
+        recorder = Recorder(self._context.containers.expand)
         if ready.coords:
             table = write_encoded(state, node, coords, ready.data)
+        if ready.chunks and (watch := recorder.begin(node, coords)) is not None:
+            for row, (chunk, data) in enumerate(zip(ready.chunks, ready.data, strict=True)):
+                watch.see(row, chunk, (data,))
+            watch.stored(table)
         absent = np.array(ready.absent, np.uint32).reshape(len(ready.absent), ndim)
-        return WrittenChunks(self._group.arrays[which], table, absent)
+        return WrittenChunks(self._group.arrays[which], table, absent, recorder.held)
 
     def _duplicate(
         self, cells: Places, shape: tuple[int, ...], starts: Sequence[int]

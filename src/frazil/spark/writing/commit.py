@@ -16,6 +16,7 @@ from frazil.bulk.grid import array_layout
 from frazil.bulk.write import write_region
 from frazil.cf.decoding import Mask, Rules
 from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable
+from frazil.ids import SnapshotId
 from frazil.model.chunks import concat
 from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
 from frazil.model.nodes import ArrayNode
@@ -34,9 +35,13 @@ from frazil.spark.writing.chunk_writer import ChunkWriter, WrittenChunks, duplic
 from frazil.spark.writing.placing import chunk_numbers
 from frazil.spark.writing.plan import ChunkGroup, WritePlan, reshaped
 from frazil.spark.writing.planner import documents_of
+from frazil.statistics.publishing import publish
+from frazil.statistics.recording import Recorder
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 REBASE_TRIES: Final = 100
+"""Rebases of one write before it gives up."""
 _SOLVERS: Final[Mapping[str, ConflictSolver | None]] = {
     "detect": ConflictDetector(),
     "none": None,
@@ -113,6 +118,10 @@ def commit_write(
     snapshot = _commit(repository, session, plan, message, metadata, txn)
     if snapshot is None:
         return JobReport(None, paths)
+    recorder = Recorder()
+    for each in done:
+        recorder.add(each.known)
+    publish(context_of(repository), recorder.held, SnapshotId.parse(snapshot))
     return JobReport(snapshot, paths, chunks, size)
 
 

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from frazil.storage.base import ahead, fan_out, shared, start_in_pool
+from frazil.storage.pool import ahead, fan_out, shared, start_in_pool
 
 
 def slow_square(number: int) -> int:
@@ -115,7 +115,7 @@ def test_a_failure_of_the_items_is_raised() -> None:
 SLOW_CALLERS = """
 import threading, time
 from contextlib import closing
-from frazil.storage.base import POOL_THREADS, fan_out, shared
+from frazil.storage.pool import POOL_THREADS, fan_out, shared
 
 def consume():
     with closing(shared(lambda item: item, range(60), 4)) as results:

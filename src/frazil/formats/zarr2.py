@@ -1,0 +1,133 @@
+"""Metadata of Zarr 2 as Zarr 3 says them: types, codecs, fill values, names of dimensions."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from frazil.cf.decoding import FILL, fill_attribute
+
+DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
+_TEXTS: Final = "vlen-utf8"
+_ANY_LENGTH: Final = frozenset({"vlen-bytes", "vlen-array", "pickle", "json2", "msgpack2"})
+_SHUFFLES: Final = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}
+
+
+def zarr3_document(
+    meta: Mapping[str, Any], attributes: Mapping[str, Any], unset: float = 0.0
+) -> dict[str, Any]:
+    """The `zarr.json` of an array from what its `.zarray` and `.zattrs` say.
+
+    Where there is no fill value, numbers with a fraction that nobody wrote are `unset`.
+
+    Raises:
+        ValueError: Zarr 3 cannot say it; KeyError and TypeError likewise.
+    """
+    from zarr.core.dtype import get_data_type_from_json
+    from zarr.core.dtype.common import HasEndianness
+
+    filters = [dict(each) for each in meta.get("filters") or ()]
+    is_text = [each.get("id") for each in filters[:1]] == [_TEXTS]
+    if meta["dtype"] in ("|O", "O") and not is_text:
+        raise ValueError("values of any length are not supported, except for texts")
+    spelled: Any = {"name": meta["dtype"], "object_codec_id": _TEXTS if is_text else None}
+    kind = get_data_type_from_json(spelled, zarr_format=2)
+    dtype, shape = kind.to_native_dtype(), [int(n) for n in meta["shape"]]
+    fill = "" if is_text else _fill(meta.get("fill_value"), dtype, unset)
+    serializer: dict[str, Any] = {"name": _TEXTS if is_text else "bytes"}
+    if isinstance(kind, HasEndianness):
+        serializer["configuration"] = {"endian": kind.endianness}
+    made = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": kind.to_json(zarr_format=3),
+        "chunk_grid": {
+            "name": "regular",
+            "configuration": {"chunk_shape": [max(1, int(n)) for n in meta["chunks"]]},
+        },
+        "chunk_key_encoding": {
+            "name": "v2",
+            "configuration": {"separator": str(meta.get("dimension_separator", "."))},
+        },
+        "fill_value": kind.to_json_scalar(kind.cast_scalar(fill), zarr_format=3),
+        "codecs": _codecs(meta, filters[is_text:], serializer, dtype),
+        "attributes": _attributes(meta, attributes, fill, dtype),
+    }
+    dims = attributes.get(DIMENSIONS)
+    return {**made, "dimension_names": [*map(str, dims)]} if dims else made
+
+
+def _attributes(
+    meta: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    fill: Any,  # noqa: ANN401  (a scalar of any type)
+    dtype: np.dtype[Any],
+) -> dict[str, Any]:
+    """Attributes that mean the same: in Zarr 2 the fill value is what CF calls `_FillValue`."""
+    kept = {name: value for name, value in attributes.items() if name != DIMENSIONS}
+    missing = None if meta.get("fill_value") is None else fill_attribute(fill, dtype)
+    return kept if missing is None else {**kept, FILL: missing}
+
+
+def _fill(value: Any, dtype: np.dtype[Any], unset: float) -> Any:  # noqa: ANN401  (likewise)
+    if value is None:
+        return unset if dtype.kind == "f" else np.zeros((), dtype)[()]
+    if dtype.kind in "SV" and isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value).ljust(dtype.itemsize, b"\0"), dtype, 1)[0]
+    if dtype.kind == "c":
+        real, imaginary = value if isinstance(value, list | tuple) else (value, 0)
+        return complex(float(real), float(imaginary))
+    return np.asarray(float(value) if dtype.kind == "f" else value).astype(dtype)[()]
+
+
+def _codecs(
+    meta: Mapping[str, Any],
+    filters: list[dict[str, Any]],
+    serializer: dict[str, Any],
+    dtype: np.dtype[Any],
+) -> list[dict[str, Any]]:
+    """What chunks go through: array by array, then as bytes."""
+    from zarr.abc.codec import ArrayArrayCodec
+    from zarr.registry import get_codec_class
+
+    made = [_numcodec(each) for each in filters]
+    if meta.get("compressor") is not None:
+        made.append(_compressor(meta["compressor"], dtype))
+    arrays = [each for each in made if issubclass(get_codec_class(each["name"]), ArrayArrayCodec)]
+    if meta.get("order") == "F" and len(meta["shape"]) > 1:
+        order = [*range(len(meta["shape"]))][::-1]
+        arrays.insert(0, {"name": "transpose", "configuration": {"order": order}})
+    return [*arrays, serializer, *(each for each in made if each not in arrays)]
+
+
+def _numcodec(config: Mapping[str, Any]) -> dict[str, Any]:
+    settings = dict(config)
+    name = settings.pop("id")
+    if name in _ANY_LENGTH:
+        raise ValueError("values of any length are not supported")
+    return {"name": f"numcodecs.{name}", "configuration": settings}
+
+
+def _compressor(config: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Compressors that Zarr 3 has itself are named as there, so that every reader knows them."""
+    name, get = config.get("id"), config.get
+    match name:
+        case "zstd":
+            settings = {"level": get("level", 0), "checksum": bool(get("checksum", False))}
+        case "gzip":
+            settings = {"level": get("level", 1)}
+        case "blosc" if get("shuffle", 1) in _SHUFFLES:
+            settings = {
+                "typesize": dtype.itemsize,
+                "cname": config["cname"],
+                "clevel": config["clevel"],
+                "shuffle": _SHUFFLES[get("shuffle", 1)],
+                "blocksize": get("blocksize", 0),
+            }
+        case _:
+            return _numcodec(config)
+    return {"name": name, "configuration": settings}

@@ -1,0 +1,98 @@
+"""From the records of files to those that users get, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import repeat
+
+from frazil.ids import ObjectId
+from frazil.model import history
+from frazil.model.history import RepoAvailability, to_datetime, to_micros
+from frazil.model.snapshots import HistoryPage
+from frazil.model.updates import UpdateType
+from frazil.model.values import (
+    COMMIT_FIELDS,
+    ManifestFileInfo,
+    RepoStatus,
+    SnapshotInfo,
+    SpecVersion,
+    Update,
+)
+
+
+def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
+    """A commit as users see it."""
+    return SnapshotInfo(
+        str(entry.id),
+        None if entry.parent_id is None else str(entry.parent_id),
+        to_datetime(entry.flushed_at),
+        entry.message,
+        dict(entry.metadata),
+    )
+
+
+def snapshot_infos(pages: Iterable[HistoryPage]) -> Iterator[SnapshotInfo]:
+    """The commits of a history as users see them; fields are filled in when one is asked for."""
+    is_read = False
+    for page in pages:
+        if is_read:  # who has looked at the commits before will look at these
+            states: Iterable[object] = [
+                dict(zip(COMMIT_FIELDS, fields, strict=True)) for fields in page.shown
+            ]
+            yield from _commits(len(page), "__dict__", states)
+        else:
+            yield from _commits(len(page), "_place", zip(repeat(page), range(len(page))))
+            is_read = page.is_read
+
+
+def _commits(count: int, name: str, values: Iterable[object]) -> list[SnapshotInfo]:
+    """Make commits that have one attribute; in long histories a loop would be felt."""
+    made = list(map(object.__new__, repeat(SnapshotInfo, count)))
+    deque(map(object.__setattr__, made, repeat(name), values), maxlen=0)
+    return made
+
+
+def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:
+    """A manifest as users see it."""
+    return ManifestFileInfo(str(entry.id), entry.size_bytes, entry.num_chunk_refs)
+
+
+def repo_status(status: history.StoredStatus) -> RepoStatus:
+    """A status as users see it; offline counts as online, as in the official package."""
+    shown = status.availability
+    if shown is RepoAvailability.offline:
+        shown = RepoAvailability.online
+    return RepoStatus(shown, to_datetime(status.set_at), status.reason)
+
+
+def inner_status(status: RepoStatus) -> history.StoredStatus:
+    """A status as the repository keeps it."""
+    when = status.set_at or datetime.now(UTC)
+    return history.StoredStatus(
+        RepoAvailability(status.availability), to_micros(when), status.limited_availability_reason
+    )
+
+
+def update_of(entry: history.UpdateEntry) -> Update:
+    """A line of the operations log as users see it."""
+    kind = entry.kind
+    shown = {each.name: _outward(getattr(kind, each.name)) for each in dataclasses.fields(kind)}
+    if isinstance(kind, UpdateType.RepoMigrated):
+        versions = (kind.from_version, kind.to_version)
+        shown = dict(zip(shown, map(_spec_version, versions), strict=True))
+    return Update(
+        dataclasses.replace(kind, **shown), to_datetime(entry.updated_at), entry.backup_path
+    )
+
+
+def _spec_version(number: int) -> int:
+    return SpecVersion(number) if number in (1, 2) else number
+
+
+def _outward(value: object) -> object:
+    if isinstance(value, ObjectId):
+        return str(value)
+    return repo_status(value) if isinstance(value, history.StoredStatus) else value

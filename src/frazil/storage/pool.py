@@ -1,0 +1,141 @@
+"""One thread pool for requests and other work: many items in order, or a bounded number ahead."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cache
+from queue import SimpleQueue
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+POOL_THREADS: Final = 32
+"""Requests wait most of the time, so there may be more threads than cores."""
+FEW: Final = 8
+"""So many quick calls cost less in line than handing them to threads."""
+_in_pool: Final = threading.local()
+
+
+@cache
+def thread_pool() -> ThreadPoolExecutor:
+    """The one thread pool; made on first use, and anew in a forked process."""
+
+    def mark() -> None:
+        _in_pool.yes = True
+
+    return ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="frazil", initializer=mark)
+
+
+os.register_at_fork(after_in_child=thread_pool.cache_clear)
+
+
+def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Do `work` on every item, side by side; the first failure is raised.
+
+    Inside a pool thread the work is done in line: waiting there for the pool could deadlock.
+    """
+    if len(items) < 2 or getattr(_in_pool, "yes", False):
+        return [work(item) for item in items]
+    return list(thread_pool().map(work, items))
+
+
+@contextmanager
+def inline() -> Iterator[None]:
+    """Let this thread do in line what it would hand to the pool.
+
+    For who holds a lock: threads of the pool may wait for that.
+    """
+    before, _in_pool.yes = getattr(_in_pool, "yes", False), True
+    try:
+        yield
+    finally:
+        _in_pool.yes = before
+
+
+def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
+    """Yield `work` of every item, in order; at most `width` are done or being done ahead.
+
+    When it ends early, what has begun is waited for: it may use memory of the caller.
+    """
+    if width < 2 or getattr(_in_pool, "yes", False):
+        yield from map(work, items)
+        return
+    begun: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            begun.append(thread_pool().submit(work, item))
+            if len(begun) >= width:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+    finally:
+        for future in begun:
+            future.cancel()
+        wait(begun)
+
+
+def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
+    """Yield `work` of every item, in any order; `width` threads take the next item each.
+
+    Threads end when the caller is `width` results behind, and are started again when it has
+    caught up. When it ends early, what has begun is waited for: it may use memory of the caller.
+    """
+    if width < 2 or getattr(_in_pool, "yes", False):
+        yield from map(work, items)
+        return
+    rest, taking, stopped = iter(items), threading.Lock(), threading.Event()
+    results: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
+
+    def take_items() -> None:
+        # A thread of the pool must not wait for the caller, who may be waiting for the pool.
+        while results.qsize() < width and not stopped.is_set():
+            with taking:
+                try:
+                    item = next(rest)
+                except StopIteration:
+                    stopped.set()
+                    return
+            results.put((work(item),))
+
+    def run() -> None:
+        try:
+            take_items()
+        except BaseException as error:
+            results.put(error)
+        else:
+            results.put(None)
+
+    busy = 0
+    try:
+        while True:
+            while busy < width and results.qsize() < width and not stopped.is_set():
+                thread_pool().submit(run)
+                busy += 1
+            if not busy:
+                return
+            result = results.get()
+            if isinstance(result, tuple):
+                yield result[0]
+                continue
+            busy -= 1
+            if result is not None:
+                raise result
+    finally:
+        stopped.set()
+        while busy:
+            busy -= not isinstance(results.get(), tuple)
+
+
+def start_in_pool(work: Callable[[], R]) -> Future[R]:
+    """Start work in the pool; inside a pool thread it is done at once, as in `fan_out`."""
+    if not getattr(_in_pool, "yes", False):
+        return thread_pool().submit(work)
+    done: Future[R] = Future()
+    done.set_result(work())
+    return done
