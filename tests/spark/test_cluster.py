@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,11 +28,19 @@ from obstore.store import S3Store
 import frazil
 from frazil.fsck import verify
 from tests.support.archive import many
-from tests.support.servers import REGION, S3Server, s3_server
+from tests.support.servers import (
+    REGION,
+    S3Server,
+    free_port,
+    process,
+    s3_server,
+    wait_until,
+)
 from tests.support.spark_jobs import two_hosts
 
 pytestmark = [pytest.mark.soak, pytest.mark.slow, pytest.mark.timeout(1800)]
 
+SOURCE = str(Path(frazil.__file__).parents[1])
 WORK = Path(__file__).with_name("cluster_work.py")
 FILES, GRID = 16, (60, 80)
 MAY_DIE_UNSEEN = {"references"}
@@ -95,32 +104,42 @@ def put_files(server: S3Server, folder: Path) -> NDArray[np.float32]:
     return values
 
 
-def submitted(ground: Ground, master: str, driver: Path, mode: str) -> dict[str, dict[str, Any]]:
-    """Hand the work over to the cluster, and give what it told of each step."""
-    settings = {
+def submission(ground: Ground, master: str, **settings: str) -> list[str]:
+    """The beginning of a command line of spark-submit."""
+    known = {
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "700m",
         "spark.python.daemon.module": "frazil.spark.daemon",
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.multiplier": "1.2",
-        "spark.speculation.quantile": "0.5",
-        "spark.task.maxFailures": "8",
-        "spark.executorEnv.PYTHONPATH": str(Path(frazil.__file__).parents[1]),
+        "spark.executorEnv.PYTHONPATH": SOURCE,
         **{f"spark.executorEnv.{name}": text for name, text in ground.environment.items()},
+        **{name.replace("_", "."): text for name, text in settings.items()},
     }
-    given = [part for name, text in settings.items() for part in ("--conf", f"{name}={text}")]
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", master]
+    given = [part for name, text in known.items() for part in ("--conf", f"{name}={text}")]
+    return [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", master, *given]
+
+
+def environment(ground: Ground) -> dict[str, str]:
+    """What drivers find in theirs."""
+    own = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": SOURCE}
+    return {**os.environ, **ground.environment, **own}
+
+
+def submitted(ground: Ground, master: str, driver: Path, mode: str) -> dict[str, dict[str, Any]]:
+    """Hand the work over to the cluster, and give what it told of each step."""
+    command = submission(
+        ground,
+        master,
+        spark_speculation="true",
+        spark_speculation_interval="100ms",
+        spark_speculation_multiplier="1.2",
+        spark_speculation_quantile="0.5",
+        spark_task_maxFailures="8",
+    )
     arguments = [f"s3://{ground.server.bucket}", str(driver / "state"), master, mode]
     with (driver / "job.log").open("wb") as log:
         done = subprocess.run(
-            [*command, *given, str(WORK), *arguments],
-            env={
-                **os.environ,
-                **ground.environment,
-                "PYSPARK_PYTHON": sys.executable,
-                "PYTHONPATH": str(Path(frazil.__file__).parents[1]),
-            },
+            [*command, str(WORK), *arguments],
+            env=environment(ground),
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -201,3 +220,44 @@ def test_every_step_was_one_commit(ground: Ground) -> None:
     """Attempts that were repeated or made twice left nothing in the history."""
     messages = [each.message for each in ground.open("copy").ancestry(branch="main")]
     assert len(messages) == len(set(messages)), messages
+
+
+CONNECTED = """
+import sys
+
+import frazil.spark as fs
+
+root, port = sys.argv[1:]
+spark = fs.session(f"sc://127.0.0.1:{port}")
+assert "connect" in type(spark).__module__
+fs.ingest(f"{root}/files/*.nc", f"{root}/repo", spark=spark, mode="native", chunks={"time": 4})
+spark.conf.set("spark.frazil.sql.localBytes", "0")
+assert fs.sql(f"SELECT count(v) AS n FROM frazil.`{root}/repo`", spark).first().n == 76_800
+fs.rechunk(f"{root}/repo", "v", {"time": -1, "y": 10}, spark=spark)
+assert fs.fsck(f"{root}/repo", spark=spark, deep=True).count() == 0
+"""
+"""What a client does, which has no JVM."""
+
+
+def test_a_connect_server_on_the_cluster_serves_clients(tmp_path: Path) -> None:
+    driver, log = tmp_path / "driver", tmp_path / "connect.log"
+    driver.mkdir()
+    with s3_server() as server, two_hosts(tmp_path, hidden=driver) as master:
+        ground, port = Ground(server, put_files(server, driver / "files")), free_port()
+        command = submission(ground, master, spark_connect_grpc_binding_port=str(port))
+        kind = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        with process([*command, "--class", kind, "spark-internal"], environment(ground), log) as up:
+            wait_until(lambda: is_open(port), up, log)
+            arguments = [f"s3://{server.bucket}", str(port)]
+            subprocess.run(
+                [sys.executable, "-c", CONNECTED, *arguments], env=environment(ground), check=True
+            )
+        found = ground.read("repo").v
+        np.testing.assert_array_equal(found, ground.values)
+        assert ground.open("repo").readonly_session("main").array("v").chunks == (FILES, 10, 80)
+
+
+def is_open(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
