@@ -1,6 +1,6 @@
 # Every target makes the environment it needs; nothing outside this folder is touched.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench benchspark benchpages peer soak dist docs lock clean venv peers benchmarks
+.PHONY: help demo test lint format bench benchspark benchpages benchscale peer soak dist docs lock clean venv peers benchmarks
 
 PY := .venv/bin/python
 # Tests wait for JVMs and peers about a third of their time, so one worker more than cores pays.
@@ -35,6 +35,9 @@ benchspark: venv benchmarks ## the same for the pipeline on Spark (ARGS="--size 
 
 benchpages: venv ## how long pages of the explorer take (ARGS="--size small")
 	@PYTHONPATH=src:. $(PY) -m bench.pages $(ARGS)
+
+benchscale: venv ## make and use a repository of many references (ARGS="--references 100000000")
+	@PYTHONPATH=src:. $(PY) -m bench.scale $(ARGS)
 
 peer: venv peers ## only the tests against the official packages, 1.1.21 and 2.3.0
 	$(PY) -m pytest -m peer -n $(WORKERS) $(ARGS)

@@ -31,6 +31,7 @@ SUITES: Final = (
     Suite("odd files", ("tests/ingestion/test_corpus.py",)),
     Suite("spark kills", ("tests/spark/test_kills.py",)),
     Suite("cluster", ("tests/spark/test_cluster.py",)),
+    Suite("many references", ("tests/spark/test_scale.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",)),
     Suite("verdicts", ("tests/peer/test_verdicts.py",)),
     Suite(

@@ -8,7 +8,7 @@ bytes, and the pieces are joined in reverse order once the root table is known.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -108,6 +108,28 @@ class TableLayout:
         return _Plan(struct.Struct(code), tuple(order), tuple(offsets), places, vtable, widest)
 
 
+class Body(NamedTuple):
+    """A file that is not yet one piece of memory."""
+
+    backwards: list[Piece]
+    """from the end to the beginning"""
+    size: int
+
+    def joined(self) -> bytes:
+        """The bytes of the file."""
+        return b"".join(reversed(self.backwards))
+
+    def consume(self, step: int) -> Iterator[Piece]:
+        """The file from its beginning in parts of at least `step` bytes, each given away."""
+        while self.backwards:
+            part = [self.backwards.pop()]
+            size = len(part[0])
+            while self.backwards and size < step:
+                part.append(self.backwards.pop())
+                size += len(part[-1])
+            yield part[0] if len(part) == 1 else b"".join(part)
+
+
 class FlatWriter:
     """Collects the objects of one file; every method returns distances from its end."""
 
@@ -171,7 +193,9 @@ class FlatWriter:
         count = len(places)
         words = np.zeros(2 + count + count % 2, "<u4")  # the first is not used: all is aligned so
         words[1] = count
-        words[2 : 2 + count] = places + words.nbytes - np.arange(8, 8 + 4 * count, 4)
+        words[2 : 2 + count] = places
+        first = words.nbytes - 8
+        words[2 : 2 + count] += np.arange(first, first - 4 * count, -4, dtype="<u4")
         return self.whole(words.tobytes(), *pieces, inside=4)
 
     def table(self, layout: TableLayout, *values: int | bytes | None) -> int:
@@ -259,8 +283,8 @@ class FlatWriter:
         self._add(b"", 8)
         return b"".join(reversed(self._pieces))
 
-    def finish(self, root: int, identifier: bytes) -> bytes:
-        """The whole file; four bytes in it tell its kind.
+    def finish(self, root: int, identifier: bytes) -> Body:
+        """The whole file; four bytes in it tell its kind. Nothing can be added any more.
 
         Raises:
             FormatError: it is larger than a FlatBuffer may be.
@@ -271,7 +295,7 @@ class FlatWriter:
         size = self._size + 8
         check_size(size)
         self._pieces.append(struct.pack("<I4s", size - root, identifier))
-        return b"".join(reversed(self._pieces))
+        return Body(self._pieces, size)
 
 
 # --- files made of the bytes of others ---

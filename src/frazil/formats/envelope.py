@@ -72,6 +72,12 @@ PIECE: Final = 1 << 20
 """Bytes unpacked at a time, so that a limit is noticed soon after it is passed."""
 MAX_SMALL: Final = 1 << 20
 """Larger bodies get a compressor of their own, whose memory is given back."""
+MAX_AT_ONCE: Final = 32 << 20
+"""Larger bodies are packed part by part: joined, and with room for the worst that packing can
+make of it, the log of 5 million changed chunks took 350 MiB, so 120 MiB. It costs a tenth of the
+time of packing, which bodies of usual size do not pay."""
+PART: Final = 4 << 20
+"""Bytes of such a part, at least."""
 IDENTIFIER: Final = b"Ichk"
 """What the FlatBuffer of a body calls itself."""
 
@@ -145,7 +151,12 @@ def seal_table(
     Raises:
         FormatError: the body is larger than a FlatBuffer may be.
     """
-    return seal(writer.finish(root, IDENTIFIER), kind, spec=spec, level=level)
+    body = writer.finish(root, IDENTIFIER)
+    if body.size <= MAX_AT_ONCE:
+        return seal(body.joined(), kind, spec=spec, level=level)
+    packer = body_compressor(level).compressobj(size=body.size)
+    packed = [packer.compress(part) for part in body.consume(PART)]
+    return b"".join([_header(kind, spec), *packed, packer.flush()])
 
 
 def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3) -> bytes:
@@ -156,7 +167,11 @@ def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3)
     """
     packer = _small.at(level) if len(body) <= MAX_SMALL else body_compressor(level)
     packed = packer.compress(body)
-    return HEADER.pack(MAGIC, WRITER.ljust(24), spec, kind, ZSTD) + packed
+    return _header(kind, spec) + packed
+
+
+def _header(kind: FileKind, spec: int) -> bytes:
+    return HEADER.pack(MAGIC, WRITER.ljust(24), spec, kind, ZSTD)
 
 
 def unseal(blob: bytes, expected: FileKind | None, *, key: str) -> Envelope:

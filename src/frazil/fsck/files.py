@@ -213,6 +213,8 @@ class RepositoryFiles:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self.objects = ChunkObjects(storage)
+        self.large: Final = Lock()
+        """held while much memory is taken"""
         self._unchecked: dict[str, int] = {}
         self._under_way: dict[str, Lock] = {}
         self._snapshots: Lru[SnapshotId, CheckedFile[Snapshot]] = Lru(

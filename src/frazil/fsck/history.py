@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +21,9 @@ from frazil.storage.pool import fan_out
 
 FILES_AT_ONCE: Final = 64
 """Files of history that are fetched in one batch."""
+LARGE_COMMIT: Final = 1_000_000
+"""References. Logs of commits that brought more are checked one at a time: one of 5 million takes
+0.5 GiB, and several at once would take as often so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +231,20 @@ def check_commit(files: RepositoryFiles, link: SnapshotNode, *, whole: bool) -> 
         if checked.snapshot is not None:
             checked.findings += _against_entry(link, checked.snapshot)
         spec = 0 if read is None else read.spec
-        checked.has_log = _check_log(files, link, checked.snapshot, spec, checked.findings)
+        large = _brought(files, link, checked.snapshot) > LARGE_COMMIT
+        with files.large if large else nullcontext():
+            checked.has_log = _check_log(files, link, checked.snapshot, spec, checked.findings)
     return checked
+
+
+def _brought(files: RepositoryFiles, link: SnapshotNode, snapshot: Snapshot | None) -> int:
+    """References in manifests that the parent of a snapshot does not have."""
+    if snapshot is None:
+        return 0
+    parent = None if link.parent is None else files.snapshot(link.parent)
+    old = parent.content.manifest_files if parent and parent.content else ()
+    known = {file.id for file in old}
+    return sum(file.num_chunk_refs for file in snapshot.manifest_files if file.id not in known)
 
 
 def _against_entry(link: SnapshotNode, snapshot: Snapshot) -> Iterator[Finding]:

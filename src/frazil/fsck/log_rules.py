@@ -19,7 +19,7 @@ from frazil.fsck.findings import REPORTED_NODES, SHOWN_CHUNKS, Code, Finding
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.history import Move, Snapshot, TransactionLog
-from frazil.model.lookup import ascending_order, lookup_for
+from frazil.model.lookup import are_distinct, ascending_order, lookup_for
 from frazil.model.nodes import ArrayNode, Coordinates, ManifestRef, Node, segment_order
 from frazil.model.strings import StringPool
 from frazil.storage.assets import log_key
@@ -210,9 +210,7 @@ def _joined(tables: Sequence[ChunkTable]) -> ChunkTable | None:
     ranks = {table.ndim for table in tables}
     if len(ranks) > 1:
         return None
-    total = sum(map(len, tables))
-    coords = np.concatenate([t.coords for t in tables]) if tables else np.zeros((0, 0), np.uint32)
-    if len(tables) > 1 and len(np.unique(coords, axis=0)) < total:
+    if len(tables) > 1 and not are_distinct(np.concatenate([each.coords for each in tables])):
         return None
     return concat(list(tables), ranks.pop() if ranks else 0)
 

@@ -206,3 +206,9 @@ def ascending_order(coords: U32) -> Rows | None:
         keys = _linear(coords, tuple(zip(low, sizes, strict=True)))[0]
         return np.argsort(keys, kind="stable")
     return np.lexsort(coords.T[::-1])
+
+
+def are_distinct(coords: U32) -> bool:
+    """Tell whether no row is there twice."""
+    order = ascending_order(coords)
+    return order is None or is_ascending(coords[order])

@@ -40,7 +40,7 @@ def one_by_one() -> bytes:
         parent = n.to_bytes(4, "little")
         texts = writer.text(name), writer.offsets(children)
         rows.append(writer.table(ROW, bytes([n]) * 12, parent, 2**40 + n, *texts, n))
-    return writer.finish(writer.table(ROOT, writer.offsets(rows)), b"Test")
+    return writer.finish(writer.table(ROOT, writer.offsets(rows)), b"Test").joined()
 
 
 @pytest.mark.parametrize("stride", [4, 64])
@@ -60,7 +60,7 @@ def test_columns_are_written_like_single_tables(stride: int) -> None:
     part = writer.part()
     whole = FlatWriter()
     root = whole.table(ROOT, whole.blocks(len(part) - away, part))
-    body = whole.finish(root, b"Test")
+    body = whole.finish(root, b"Test").joined()
     assert rows_of(body) == rows_of(one_by_one())
     places = [row.position for row in Buffer(body, "file").root().tables(0)]
     assert all(place % 8 == 0 for place in places)
@@ -70,7 +70,7 @@ def test_columns_are_written_like_single_tables(stride: int) -> None:
 def test_numbers_that_matter_are_written_though_they_are_zero() -> None:
     writer = FlatWriter()
     layout = TableLayout("i32!", "byte", "u32")
-    body = writer.finish(writer.table(layout, bytes(4), b"\0", 0), b"Test")
+    body = writer.finish(writer.table(layout, bytes(4), b"\0", 0), b"Test").joined()
     root = Buffer(body, "file").root()
     assert [root.at(slot) is None for slot in range(3)] == [False, False, True]
 
@@ -81,7 +81,7 @@ def test_pieces_made_elsewhere_begin_at_multiples_of_eight() -> None:
     part = leaf.part()
     writer = FlatWriter()
     vector = writer.blocks(np.array([len(part) - away]), part, b"odd")
-    body = writer.finish(writer.table(ROOT, vector), b"Test")
+    body = writer.finish(writer.table(ROOT, vector), b"Test").joined()
     (found,) = Buffer(body, "file").root().tables(0)
     assert isinstance(found, Table)
     assert (found.text(0), found.number(1, U32)) == ("x", 7)
@@ -93,4 +93,4 @@ def test_more_than_a_file_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -
     writer = FlatWriter()
     root = writer.table(ROOT, writer.blob(bytes(100)))
     with pytest.raises(FormatError, match="hold"):
-        writer.finish(root, b"Test")
+        writer.finish(root, b"Test").joined()
