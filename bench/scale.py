@@ -3,9 +3,9 @@
     make benchscale ARGS="--references 100000000"
 
 The sources are made up: files of zeros that take no space, and descriptions of them instead of
-scans. So the figures tell what bookkeeping costs, not what parsers do. One commit cannot hold 10^8 changed
-chunks (docs/scale.md says why), so the references come in parts, on a branch of their own, which
-`main` goes over to at the end. Prints a table, and everything as JSON with `--json`.
+scans. So the figures tell what bookkeeping costs, not what parsers do. One commit cannot hold 10^8
+changed chunks (docs/scale.md says why), so the references come in parts, on a branch of their own,
+which `main` goes over to at the end. Prints a table, and everything as JSON with `--json`.
 """
 
 from __future__ import annotations
