@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -26,6 +27,8 @@ from bench.seeds import discard, link_copy
 FRAZIL, PEER = "frazil", Party.ICECHUNK2.value
 ONCE_FROM = 5_000_000
 """from how many references on a commit of all is measured once"""
+MANY_COMMITS = 1_000
+"""more are not made one by one"""
 SIDES = ((FRAZIL, Party.FRAZIL), (PEER, Party.ICECHUNK2))
 
 Measure = Callable[[Party, Place, Place], Action]
@@ -132,24 +135,32 @@ def _commit_one(grid: Grid, party: Party, place: Place, scratch: Place) -> Actio
 
 
 def by_snapshots(field: Field) -> Iterator[Curve]:
-    """A commit, listing the history, and opening, as the history grows."""
+    """A commit, listing the history, opening, and clearing up, as the history grows."""
     x = "snapshots"
     curves = {
         "commit": Curve("growth-snapshots-commit", "one small commit", x, Unit.SECONDS),
         "ancestry": Curve("growth-snapshots-ancestry", "list the ancestry", x, Unit.SECONDS),
         "open": Curve("growth-snapshots-open", "cold open", x, Unit.SECONDS),
+        "expire": Curve("growth-snapshots-expire", "expire all but the newest", x, Unit.SECONDS),
+        "collect": Curve("growth-snapshots-collect", "collect them then", x, Unit.SECONDS),
     }
     seed = field.scratch()
     made = field.size.snapshot_growth[0]
     history.write_history(made, seed)
     for number in field.size.snapshot_growth:
-        history.commit_some(open_repository(Party.FRAZIL, seed), number - made, first=made)
+        if number - made > MANY_COMMITS:
+            history.grow_history(number - made, seed)
+        else:
+            history.commit_some(open_repository(Party.FRAZIL, seed), number - made, first=made)
         made = number
         places = field.copies(seed)
         compare = partial(field.compare, places=places, rounds=field.rounds)
         compare(curves["commit"], number, _small_commit)
         compare(curves["ancestry"], number, _ancestry)
         compare(curves["open"], number, history.open_newest)
+        once = partial(field.compare, places=places, rounds=1)  # there is one history to expire
+        once(curves["expire"], number, _expire)
+        once(curves["collect"], number, _collect)
         drop(*places.values())
     drop(seed)
     yield from curves.values()
@@ -168,6 +179,24 @@ def _small_commit(party: Party, place: Place, scratch: Place) -> Action:
 
 def _ancestry(party: Party, place: Place, scratch: Place) -> Action:
     return history.ancestry(party, 1, place, scratch)
+
+
+def _expire(party: Party, place: Place, scratch: Place) -> Action:
+    repository = open_repository(party, place, _durability(party))
+
+    def work() -> None:
+        assert repository.expire_snapshots(datetime.now(UTC))
+
+    return work
+
+
+def _collect(party: Party, place: Place, scratch: Place) -> Action:
+    repository = open_repository(party, place, _durability(party))
+
+    def work() -> None:
+        assert repository.garbage_collect(datetime.now(UTC)).snapshots_deleted
+
+    return work
 
 
 # --- nodes ---

@@ -100,6 +100,38 @@ def write_history(count: int, place: Place, *, spec: int = 2) -> None:
     commit_some(repository, count - 1)
 
 
+def grow_history(count: int, place: Place) -> None:
+    """Add so many commits that change nothing, all at once: one by one, 100,000 take an hour."""
+    from dataclasses import replace
+
+    from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+    from frazil.ids import SnapshotId
+    from frazil.model.history import TransactionLog, UpdateType
+
+    context = open_repository(Party.FRAZIL, place)._context
+    refs, assets = context.refs, context.assets
+    assert isinstance(refs, RepoObjectRefs)
+    parent = refs.branch_tip("main")
+    base = assets.snapshot(parent)
+    entries = []
+    for number in range(1, count + 1):
+        id = SnapshotId.random()
+        one = replace(base, id=id, flushed_at=base.flushed_at + number, message=f"commit {number}")
+        assets.save_file(one)
+        assets.save_file(TransactionLog(id))
+        entries.append(one.entry(parent, ()))
+        parent = id
+    refs.edit(
+        lambda info: Edit(
+            UpdateType.NewCommit("main", parent),
+            {
+                "snapshots": info.snapshots.with_entries(entries),
+                "branches": {**info.branches, "main": parent},
+            },
+        )
+    )
+
+
 def history_data(party: Party, count: int, tag: str = "") -> Dataset:
     """A history that Frazil wrote, in the newest format that the party knows."""
     spec = 1 if party is Party.ICECHUNK1 else 2
