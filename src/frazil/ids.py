@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -45,6 +45,11 @@ def crockford_many(raw: npt.NDArray[np.uint8]) -> list[str]:
     digits = ((word[:, :, None] >> shifts) & np.uint64(31)).astype(np.uint8)
     text = np.ascontiguousarray(_ALPHABET_BYTES[digits.reshape(n, 24)[:, :20]])
     return [name.decode() for name in text.view("S20").ravel().tolist()]
+
+
+def texts_of(ids: Collection[bytes]) -> list[str]:
+    """The same for 12-byte ids that are not in one array."""
+    return crockford_many(np.frombuffer(b"".join(ids), np.uint8).reshape(-1, 12))
 
 
 class ObjectId(bytes):

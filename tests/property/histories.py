@@ -55,7 +55,7 @@ paths = st.lists(names, max_size=3).map(lambda parts: "/" + "/".join(parts))
 def dimensions(draw: st.DrawFn) -> Dimension:
     """A dimension cut into chunks of equal length, which both specs can hold."""
     length = draw(st.integers(0, 1000) | st.integers(2**40, 2**64 - 1))
-    chunk = draw(st.integers(max(1, length // 2**32 + 1), max(2, length)))
+    chunk = draw(st.integers(max(1, length // (2**32 - 1) + 1), max(2, length)))
     return Dimension(length, -(-length // chunk))
 
 

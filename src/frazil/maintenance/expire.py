@@ -19,7 +19,7 @@ from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.commit.file_refs import Expired, FileRefs
 from frazil.errors import ConflictError, InternalError, RefNotFoundError
 from frazil.formats.snapshot import decode_snapshot
-from frazil.ids import SnapshotId
+from frazil.ids import SnapshotId, texts_of
 from frazil.maintenance.candidates import of_snapshots
 from frazil.maintenance.collecting import CollectionOptions, carry_out
 from frazil.maintenance.deleting import DeleteLimits, deletable_before
@@ -208,7 +208,7 @@ def expire_snapshots(
     context.generation.require_expiry()
     require_writable(context, "expire snapshots")
     done = _expire(context, older_than, delete_expired_branches, delete_expired_tags, dry_run=False)
-    return set(map(str, done.released))
+    return set(texts_of(done.released))
 
 
 def plan_expiry(

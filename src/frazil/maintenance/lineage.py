@@ -73,18 +73,17 @@ def drop_snapshots(table: SnapshotTable, gone: Mask, *, to_root: bool) -> Snapsh
     def is_root(row: int) -> bool:
         return bool(parents[row] == NO_PARENT)
 
-    def stays(row: int) -> bool:
-        return not gone[row]
+    kept = (~gone).tolist()
 
     if not gone.any():
         return table
     links = {
-        table.id_at(row): _adoption(table, row, parents, is_root if to_root else stays)
+        table.id_at(row): _adoption(table, row, parents, is_root if to_root else kept.__getitem__)
         for row in orphaned(table, gone)
     }
     if any(parent is None for parent, _ in links.values()) and _has_initial(table, gone):
         links = {one: (link[0] or INITIAL_SNAPSHOT_ID, link[1]) for one, link in links.items()}
-    return table.reparent(links).without(ids_where(table, gone))
+    return table.reparent(links).without(gone)
 
 
 def carried_marks(table: SnapshotTable, gone: Mask) -> dict[SnapshotId, Metadata]:
@@ -129,8 +128,10 @@ def _adoption(
         if len(between) > len(parents):
             raise FormatError("damaged file: the history runs in a circle", key="repo")
     pruned: list[SnapshotId] = []
+    has_pruned = (table.columns.rows["pruned_count"] > 0).tolist()
     for one in reversed(between):
-        pruned.extend(_pruned(table, one))
+        if has_pruned[one]:
+            pruned.extend(_pruned(table, one))
         pruned.append(table.id_at(one))
     pruned.extend(_pruned(table, row))
     return None if ancestor == NO_PARENT else table.id_at(ancestor), pruned

@@ -7,7 +7,7 @@ of them works on whole columns.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -246,11 +246,9 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         rows = np.concatenate([self.columns.rows, columns.rows])
         return self._like(_reordered(columns, rows, np.argsort(rows["id"], kind="stable")))
 
-    def without(self, snapshot_ids: Collection[SnapshotId]) -> Self:
-        """The table without some snapshots; what remains must not need them as parents."""
-        gone = [row for row in map(self._find, snapshot_ids) if row is not None]
-        keep = np.ones(len(self), np.bool_)
-        keep[gone] = False
+    def without(self, gone: npt.NDArray[np.bool_]) -> Self:
+        """The table without the rows of a mask; what remains must not need them as parents."""
+        keep = ~gone
         parents = self.columns.rows["parent"][keep]
         orphans = parents[(parents != NO_PARENT) & ~keep[parents]]
         if len(orphans):

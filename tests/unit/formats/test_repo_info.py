@@ -17,6 +17,7 @@ from frazil.formats.repo_info import (
     write_repo_info,
 )
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.maintenance.lineage import mask_of
 from frazil.model.history import (
     RepoAvailability,
     RepoInfo,
@@ -305,7 +306,8 @@ def test_an_object_that_grows_is_written_like_one_made_at_once(limit: int) -> No
 
 def test_an_object_that_shrinks_is_written_anew() -> None:
     _, written = write_repo_info(SAMPLE)
-    smaller = written.snapshots.reparent({ZEROS: (None, [])}).without([SECOND])
+    old = written.snapshots
+    smaller = old.reparent({ZEROS: (None, [])}).without(mask_of(old, [SECOND]))
     info = replace(SAMPLE, snapshots=smaller, tags={}, branches={"main": ZEROS})
     assert again(info) == info
     assert b"second" not in unseal(encode_repo_info(info), FileKind.REPO_INFO, key=KEY).body
