@@ -111,6 +111,13 @@ class RefStore(ABC):
         """The same, perhaps as it was when somebody asked for it last."""
         return self.entry(snapshot_id)
 
+    def tip_as_known(self, branch: str) -> SnapshotId | None:
+        """Where a branch was when somebody asked last; None where that is not remembered.
+
+        Only where snapshots never change: what is read of such a one may be used later.
+        """
+        return None
+
     @abstractmethod
     def ancestry(self, snapshot_id: SnapshotId) -> Iterator[SnapshotEntry]:
         """A snapshot and its ancestors, newest first."""

@@ -253,6 +253,9 @@ class RepoObjectRefs(RefStore):
             return self._known[1].snapshots[snapshot_id]
         return self.entry(snapshot_id)
 
+    def tip_as_known(self, branch: str) -> SnapshotId | None:
+        return None if self._known is None else self._known[1].branches.get(branch)
+
     def require_known(self, snapshot_id: SnapshotId) -> None:
         # A caller that has just asked for a branch has read the object that names its tip.
         if self._known is None or snapshot_id not in self._known[1].snapshots:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +16,7 @@ from frazil.model.values import CommitMethod, ConflictSolver, SessionMode
 from frazil.repository.history import HistoryMethods
 from frazil.session import Session
 from frazil.tip import Tip, require_writable, tip_of
-from frazil.transaction.preload import start_preload
+from frazil.transaction.preload import start_preload, tip_with_snapshot
 
 if TYPE_CHECKING:
     from frazil.store import FrazilStore
@@ -42,7 +42,10 @@ class SessionMethods(HistoryMethods):
         """
         if as_of is not None and branch is None:
             raise ValueError("as_of is only allowed together with a branch")
-        found = self._selected(branch, tag, snapshot_id)
+        if branch is not None and as_of is None and tag is None and snapshot_id is None:
+            found = self._tip(branch, self._context.refs.branch_tip)
+        else:
+            found = self._selected(branch, tag, snapshot_id)
         if as_of is not None:
             found = self._at_time(found, as_of)
         self._context.refs.require_known(found)
@@ -81,10 +84,13 @@ class SessionMethods(HistoryMethods):
 
     def _session(self, branch: str, mode: SessionMode) -> Session:
         require_writable(self._context)
-        tip = self._context.refs.writable_tip(branch)
+        tip = self._tip(branch, self._context.refs.writable_tip)
         session = self._session_class(self._context, tip, branch=branch, mode=mode)
         start_preload(session.state)
         return session
+
+    def _tip(self, branch: str, ask: Callable[[str], SnapshotId]) -> SnapshotId:
+        return tip_with_snapshot(self._context, branch, lambda: ask(branch))
 
     @contextlib.contextmanager
     def transaction(

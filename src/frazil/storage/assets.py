@@ -164,6 +164,10 @@ class Assets:
         self._snapshots.put(snapshot_id, snapshot)
         return snapshot
 
+    def keeps(self, snapshot_id: SnapshotId) -> bool:
+        """Whether a snapshot is in memory."""
+        return self._snapshots.get(snapshot_id) is not None
+
     def _read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot | None:
         key = snapshot_key(snapshot_id)
         blob = self.storage.get(key)

@@ -6,24 +6,69 @@ Also knows how keys are spelled in the bucket.
 from __future__ import annotations
 
 import copy
+import os
 import threading
+from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import obstore
 
+from frazil import config
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.client_settings import Client, Role, check_process, user_agent
+from frazil.storage.credentials import S3Credentials
 from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
 from frazil.storage.places import CloudPlace, Provider, S3Place
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
+SHARED: Final = 16
+"""Clients that a process keeps for places it has been at."""
 _ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
+
+
+class _SharedClients:
+    """The last clients of a process, for whoever asks for the same again.
+
+    Opening one takes ten milliseconds, and its first request a connection. The environment and
+    the switches of the process are part of what a client is made of.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, as a forked process must: its parent's clients do not work there."""
+        self._lock = threading.Lock()
+        self._made: deque[tuple[object, ObjectStore]] = deque(maxlen=SHARED)
+
+    def get(self, parts: tuple[object, ...], make: Callable[[], ObjectStore]) -> ObjectStore:
+        """The client that was made of these parts, or a new one."""
+        parts = (*parts, config.current(), dict(os.environ))
+        with self._lock:
+            for known, client in self._made:
+                if known == parts:
+                    return client
+        made = make()
+        with self._lock:
+            self._made.append((copy.deepcopy(parts), made))
+        return made
+
+
+_shared: Final = _SharedClients()
+os.register_at_fork(after_in_child=_shared.renew)
+
+
+def _has_fixed_key(place: CloudPlace) -> bool:
+    """Whether what signs requests was given as it is, and is not asked for again."""
+    fixed = (S3Credentials.Static, S3Credentials.Anonymous)
+    return isinstance(place, S3Place) and isinstance(place.credentials, fixed)
 
 
 class Clients:
@@ -118,7 +163,10 @@ class Clients:
         if self.is_odd and isinstance(place, S3Place):
             # obstore leaves what it takes for the bucket's name as it is.
             place = replace(place, bucket=place.bucket + quote(self._folder, safe="/"))
-        return self.client_of(place, role, rooted=rooted)
+        if not _has_fixed_key(place):
+            return self.client_of(place, role, rooted=rooted)
+        parts = (role, rooted, place, self.settings, self.attribution)
+        return _shared.get(parts, lambda: self.client_of(place, role, rooted=rooted))
 
     def client_of(
         self, place: CloudPlace, role: Role = Role.READ, *, rooted: bool = False

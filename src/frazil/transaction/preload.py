@@ -1,4 +1,4 @@
-"""Fetching small manifests ahead of their first use, where that saves waiting.
+"""Fetching snapshots and small manifests ahead of their first use, where that saves waiting.
 
 Which manifests are worth it is configuration: by default those of
 coordinate variables. Storages that answer in line have nothing to win.
@@ -7,16 +7,43 @@ coordinate variables. Storages that answer in line have nothing to win.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from frazil.errors import FrazilError
 from frazil.formats.snapshot_nodes import first_arrays
+from frazil.ids import SnapshotId
 from frazil.model.manifest_config import should_preload
 from frazil.model.nodes import ManifestRef
-from frazil.storage.pool import fan_out, thread_pool
+from frazil.storage.pool import fan_out, start_in_pool, thread_pool
+from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
 log = logging.getLogger(__name__)
+
+
+def tip_with_snapshot(context: Context, branch: str, ask: Callable[[], SnapshotId]) -> SnapshotId:
+    """What `ask` says of a branch; the snapshot that it was last seen at is fetched meanwhile.
+
+    Mostly the branch is still there, and one of two waits is saved. Snapshots never change, so
+    it does not matter which of the two answers is older.
+    """
+    likely = context.refs.tip_as_known(branch)
+    if likely is None or context.storage.answers_inline or context.assets.keeps(likely):
+        return ask()
+    begun = start_in_pool(partial(_try_snapshot, context, likely))
+    found = ask()
+    if found == likely:
+        begun.result()
+    return found
+
+
+def _try_snapshot(context: Context, snapshot_id: SnapshotId) -> None:
+    try:
+        context.assets.snapshot(snapshot_id)
+    except FrazilError as error:
+        # The error is raised again where the snapshot is really needed.
+        log.debug("a snapshot was not fetched ahead: %s", error)
 
 
 def start_preload(state: WorkingState) -> None:

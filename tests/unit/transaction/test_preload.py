@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import Self, TypeVar
+
 import pytest
 
 from frazil.errors import NodeNotFoundError
@@ -13,11 +17,14 @@ from frazil.model.config import (
     RepositoryConfig,
 )
 from frazil.repository import Repository
+from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrapped import LatencyStorage
+from frazil.storage.wrapped import LatencyStorage, WrappedStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.preload import choose, preload
 from tests.support.nodes import array_document, group_document, write_keys
+
+T = TypeVar("T")
 
 
 def chosen(config: ManifestPreloadConfig | None) -> list[str]:
@@ -129,3 +136,64 @@ def test_arrays_of_large_snapshots_are_found_among_the_groups(limit: int) -> Non
     owners = {ref.id: node.path for node in state.arrays() for ref in node.manifests}
     found = [owners[ref.id] for ref in choose(state)]
     assert found == [f"/g{n:02}/a" for n in range(min(limit, 40))]
+
+
+class Meeting(WrappedStorage):
+    """A storage whose repo object is not told before somebody asks for a snapshot, if it can be."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.answers_inline = False
+        self.waits = False
+        self.met = threading.Event()
+        self.asked: list[str] = []
+
+    def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
+        if self.waits:
+            self.asked.append(key.partition("/")[0])
+            if key.startswith("snapshots/"):
+                self.met.set()
+            elif key == "repo":
+                assert self.met.wait(10), "nobody asks for the snapshot meanwhile"
+        return work()
+
+    def _around(self, inner: Storage) -> Self:
+        return self
+
+
+def history(*messages: str) -> MemoryStorage:
+    """A repository with such commits."""
+    place = MemoryStorage()
+    repository = Repository.create(place)
+    for message in messages:
+        session = repository.writable_session("main")
+        write_keys(
+            session, {"zarr.json": group_document(), f"{message}/zarr.json": array_document(1)}
+        )
+        session.commit(message)
+    return place
+
+
+@pytest.mark.parametrize("method", ["readonly_session", "writable_session"])
+def test_the_snapshot_comes_while_the_branch_is_asked_for(method: str) -> None:
+    far = Meeting(history("a"))
+    repository = Repository.open(far)
+    far.waits = True
+    session = getattr(repository, method)("main")
+    assert [node.path for node in session.state.arrays()] == ["/a"]
+    assert sorted(far.asked) == ["repo", "snapshots"]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_branch_that_has_moved_is_where_it_is_now(is_gone: bool) -> None:
+    place = history("a")
+    repository = Repository.open(LatencyStorage(place))
+    mine = Repository.open(place)
+    old = mine.lookup_branch("main")
+    session = mine.writable_session("main")
+    write_keys(session, {"b/zarr.json": array_document(1)})
+    session.commit("b")
+    if is_gone:
+        place.delete_many([f"snapshots/{old}"])
+    found = repository.readonly_session("main")
+    assert [node.path for node in found.state.arrays()] == ["/a", "/b"]
