@@ -1,4 +1,4 @@
-"""What every store of branches and tags must do, whatever the generation and the storage.
+"""The test suite of commit protocols, for every generation and storage.
 
 A subclass supplies the fixture `storage`, an empty place that belongs to the one test, and may
 narrow `spec`, which names the generation. Each handle on the repository is opened apart, as
@@ -36,11 +36,11 @@ SPECS = ("g1", "g2", "g3", "v1", "v2")
 """One generation for each commit protocol, and both that use numbered files."""
 FIELD = "inline_chunk_threshold_bytes"
 MOST_CALLS = 60
-"""No step of a commit protocol makes so many storage calls."""
+"""More storage calls than any step of a commit protocol makes."""
 
 
 class InterposedStorage(FaultyStorage):
-    """A storage on which others act once, just before or just after a conditional write."""
+    """A storage that runs a competitor once, just before or after a conditional write."""
 
     before: Callable[[], object] | None = None
     after: Callable[[], object] | None = None
@@ -536,7 +536,7 @@ class ConfigContract(ScenesOfCommits):
 
 
 def succeeds(work: Callable[[], object]) -> bool:
-    """Whether nobody else was faster."""
+    """Whether an operation succeeds, rather than losing a race."""
     try:
         work()
     except (ConflictError, AlreadyExistsError):
