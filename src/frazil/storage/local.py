@@ -34,8 +34,7 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -63,16 +62,11 @@ from frazil.storage.base import (
     check_prefix,
     check_range,
 )
-from frazil.storage.durable import (
-    EarlySync,
-    can_sync_file_system,
-    sync,
-    sync_descriptor,
-    sync_file_system,
-)
+from frazil.storage.durable import sync, sync_descriptor
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
+from frazil.storage.folder_sync import FolderSync, sync_paths
 from frazil.storage.pieces import read_pieces
-from frazil.storage.pool import POOL_THREADS, fan_out, start_in_pool
+from frazil.storage.pool import fan_out
 from frazil.storage.posix import (
     ABSENT,
     READ,
@@ -100,8 +94,6 @@ LOCK_TIMEOUT_S: Final = 30.0
 """Seconds after which waiting for the lock is an error."""
 TURN_TIMEOUT_S: Final = 5.0
 """seconds that a writer who lost a race waits for others that did"""
-SYNC_ALL_FROM: Final = 128
-"""number of files from which on syncing the whole file system is faster"""
 LARGE: Final = 256 * 1024
 """number of bytes from which on reading in threads is faster"""
 BATCH: Final = 64
@@ -141,12 +133,10 @@ class LocalStorage(Storage):
         self._read_flags: Final = READ if follow_symlinks else READ | os.O_NOFOLLOW
         self._lock: Final = RootLock(self._root, timeout_s=LOCK_TIMEOUT_S)
         self._losers_lock: Final = RootLock(self._root, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME)
-        self._early: Final = EarlySync(lambda path: _sync([path]))
+        self._syncing: Final = FolderSync(self._root)
         self._real_folders: set[str] = set()
         self._last: Fetched | None = None
         """the last object that a conditional operation read, which is often read again"""
-        self._lasting_folders: frozenset[str] = frozenset()
-        """folders whose directory entries were synced"""
 
     # --- reading ---
 
@@ -268,13 +258,13 @@ class LocalStorage(Storage):
     def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
         """Write the object from pieces of memory, which need not be joined before."""
         path = self._path(key)
-        self._early.forget(path)
+        self._syncing.forget(path)
         with naming(path):
             try:
                 if attributes.is_unnamed:
                     self._in_folder(path, lambda: create(path, parts))
                     if self._durability == "commit" and sum(map(len, parts)) >= LARGE:
-                        self._early.begin(path)
+                        self._syncing.begin(path)
                     return
             except FileExistsError:
                 pass
@@ -316,7 +306,7 @@ class LocalStorage(Storage):
             if not written:
                 return LostRace(key)
             if self._durability == "commit":
-                self._make_name_last(os.path.dirname(path))
+                self._syncing.sync_names(os.path.dirname(path))
             return Written(self._version(staged.status, data))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
@@ -381,7 +371,7 @@ class LocalStorage(Storage):
                     done = _total(map(self._delete, _by_folder(keys)))
                 if self._durability == "commit":
                     # A deleted branch that came back after a crash would lead to deleted chunks.
-                    _sync(sorted(folders))
+                    sync_paths(sorted(folders))
                 return done
         return Deleted(len(keys))
 
@@ -420,28 +410,7 @@ class LocalStorage(Storage):
         """Start syncing in threads; the returned function waits for its end."""
         if self._durability == "none":
             return lambda: None
-        begun: list[Future[None]] = []
-        by_folder: dict[str, list[str]] = {}
-        for path in sorted({self._path(key) for key in keys}):
-            files = by_folder.setdefault(os.path.dirname(path), [])
-            early = self._early.find(path)
-            if early is None:
-                files.append(path)
-            else:
-                begun.append(early)
-        if sum(map(len, by_folder.values())) >= SYNC_ALL_FROM and can_sync_file_system():
-            return partial(_wait, [*begun, start_in_pool(self._sync_all)])
-        fresh = by_folder.keys() - self._lasting_folders
-        above = {folder for path in fresh for folder in self._folders_above(path)}
-        # All at once: the journal of the file system commits them together.
-        shares = [*_shares(by_folder), *([folder] for folder in sorted(above))]
-        begun += [start_in_pool(partial(_sync, share)) for share in shares]
-
-        def wait() -> None:
-            _wait(begun)
-            self._lasting_folders |= fresh
-
-        return wait
+        return self._syncing.start({self._path(key) for key in keys})
 
     def clock(self) -> datetime:
         """The clock of the file system, which on a network is another than this machine's."""
@@ -455,10 +424,6 @@ class LocalStorage(Storage):
             with contextlib.suppress(StorageError, OSError):
                 stack.enter_context(self._losers_lock.hold())
             yield
-
-    def _sync_all(self) -> None:
-        with naming(self.path):
-            sync_file_system(self.path)
 
     # --- about this place ---
 
@@ -545,25 +510,6 @@ class LocalStorage(Storage):
             self._real_folders.clear()
         self._real_folders.add(folder)
 
-    def _folders_above(self, path: str) -> Iterator[str]:
-        """The parent folders of a folder, up to the root.
-
-        Somebody else may have made one of them just now. That includes the root: its name is
-        in the folder above, unless we may not look there.
-        """
-        while len(path) > len(self._root):
-            path = path[: path.rindex("/")]
-            yield path or "/"
-        above = os.path.dirname(path)
-        if os.access(above, os.R_OK):
-            yield above
-
-    def _make_name_last(self, folder: str) -> None:
-        """Sync a folder and its parents, so that the names in it survive a power cut."""
-        above = () if folder in self._lasting_folders else self._folders_above(folder)
-        _sync([folder, *above])
-        self._lasting_folders |= {folder}
-
     def _check_absent(self, error: OSError, path: str) -> None:
         """Return if the object does not exist; raise for any other failure."""
         if error.errno == errno.ENOENT:
@@ -649,25 +595,6 @@ class LocalStorage(Storage):
             staged.date_after(found[0])
             staged.rename()
         return True
-
-
-def _shares(by_folder: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
-    """What each thread syncs: files of one folder; one thread also syncs the folder."""
-    for folder, paths in by_folder.items():
-        width = max(1, min(POOL_THREADS, len(paths)))
-        yield from (paths[number::width] for number in range(1, width))
-        yield [*paths[::width], folder]
-
-
-def _wait(begun: Iterable[Future[None]]) -> None:
-    for each in begun:
-        each.result()
-
-
-def _sync(paths: Sequence[str]) -> None:
-    for path in paths:
-        with naming(path):
-            sync(path)
 
 
 def _by_folder(keys: Sequence[str]) -> Iterator[Sequence[str]]:
