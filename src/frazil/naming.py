@@ -20,7 +20,7 @@ _of_view: ContextVar[str | None] = ContextVar("package of the view", default=Non
 
 
 def name_process(package: str) -> None:
-    """Show records and errors under this package's name from now on."""
+    """From now on, show records and errors under this package's name."""
     _of_process[0] = package
 
 
@@ -40,7 +40,7 @@ def package() -> str:
 
 
 def dotted(name: str) -> str:
-    """A name as a program would write it, from the one below the official package.
+    """A class name as a program would write it, from its name in the official package.
 
     The official package has its classes in modules, `config.RepositoryConfig`; ours all at once.
     """

@@ -122,7 +122,7 @@ def open_context(
 
 
 def _trusted(stored: RepositoryConfig) -> RepositoryConfig:
-    """The stored configuration without the permission to commit unsafely.
+    """The stored configuration without the permission for unconditional writes.
 
     The official package writes the settings of its local backend, which cannot replace
     conditionally, into repositories that may be copied to stores that can. A caller who needs
@@ -178,7 +178,7 @@ def create_repository(
 
 
 def _is_of_data(config: RepositoryConfig | None) -> bool:
-    """Whether a configuration says more than how to reach the storage."""
+    """Whether a configuration has more than settings of the storage."""
     if config is None:
         return False
     plain = RepositoryConfig().merge(config)

@@ -49,7 +49,7 @@ from frazil.transaction.virtual_refs import ChunkBatch, chunk_batches, set_virtu
 from frazil.transaction.working import WorkingState
 
 TURN: Final = 256
-"""So many keys of a listing in memory are told before others may run."""
+"""Keys of a listing in memory that are returned before other tasks may run."""
 
 R = TypeVar("R")
 FailedChunks: TypeAlias = list[tuple[int, ...]] | None

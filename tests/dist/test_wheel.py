@@ -150,7 +150,7 @@ def test_the_tour_of_the_readme_and_the_command_run_from_the_wheel(
 ) -> None:
     python = make(tmp_path / "env", the_wheel(built), "all")
     (tmp_path / "tour.py").write_text(program(ROOT / "README.md"), encoding="utf-8")
-    assert "The second day" in run(python, "tour.py", cwd=tmp_path)
+    assert "The third day" in run(python, "tour.py", cwd=tmp_path)
     helped = subprocess.run(
         [python.parent / "frazil", "--help"], capture_output=True, text=True, check=False
     )

@@ -21,7 +21,7 @@ def test_tour_of_the_readme_runs_as_printed(
     tour = program(ROOT / "README.md")
     exec(compile(tour, str(ROOT / "README.md"), "exec"), {"__name__": "readme"})
     printed = capsys.readouterr().out
-    assert "The second day" in printed
+    assert "The third day" in printed
     assert "['experiment', 'main'] ['v1']" in printed
 
 

@@ -45,7 +45,7 @@ def test_examples_run_as_printed(s3_server: S3Server, capsys: pytest.CaptureFixt
 
 def test_options_of_urls_are_all_there() -> None:
     text = PAGE.read_text()
-    found = re.search(r"with these options as its query: (.*?)\.", text, re.DOTALL)
+    found = re.search(r"options can be part of its query: (.*?)\.", text, re.DOTALL)
     assert found is not None
     assert {*re.findall(r"`(\w+)`", found[1])} == _FLAGS | _PLAIN
 

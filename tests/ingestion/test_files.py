@@ -218,7 +218,7 @@ def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ('{"a": 1}', "no kerchunk references"),
         ('{"version": 1, "gen": [1], "refs": {"v/.zarray": "{}"}}', "gen"),
         (

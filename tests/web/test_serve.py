@@ -69,7 +69,7 @@ def test_other_machines_need_the_token(places: Places) -> None:
 
 
 def test_cors_goes_with_zarr(places: Places) -> None:
-    assert said(places.ocean, "--cors", "*") == (2, "frazil: --cors goes with --zarr\n")
+    assert said(places.ocean, "--cors", "*") == (2, "frazil: --cors needs --zarr\n")
 
 
 def test_a_port_in_use_is_told(places: Places) -> None:

@@ -32,14 +32,14 @@ PACKING: Final = ("scale_factor", "add_offset", FILL, "missing_value", "_Unsigne
 """what turns stored numbers into values"""
 _NAMING: Final = ("coordinates", "bounds", "climatology", "grid_mapping")
 DESCRIBING: Final = (*_NAMING, "ancillary_variables")
-"""These name arrays that describe the data and are none themselves."""
+"""Attributes that name arrays which describe the data, but are not data themselves."""
 LOADED: Final = (*_NAMING, "formula_terms")
-"""These name arrays that everybody reads who opens a dataset."""
+"""Attributes that name arrays which are read whenever a dataset is opened."""
 ENCODING: Final = frozenset({
     *PACKING, *DESCRIBING, "calendar", "dtype", "cell_measures",
     "valid_min", "valid_max", "valid_range", "actual_range",
 })  # fmt: skip
-"""what tells how values are stored and what belongs to them, and not what they are"""
+"""attributes about how values are stored, not about what they mean"""
 
 
 def named_arrays(attributes: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> set[str]:
@@ -105,7 +105,7 @@ def plain_fill(attribute: object, dtype: np.dtype[Any]) -> int | float | None:
 def fill_values(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> tuple[float, ...]:
     """What stands for missing values, by `_FillValue` and `missing_value`, as a type of numbers."""
     given = [attrs[FILL]] if attrs.get(FILL) is not None else []
-    # Some files spell the missing value as text, which is a number or says nothing.
+    # Some files have the missing value as text, which may or may not be a number.
     missing = _number(attrs.get("missing_value"))
     given += [] if missing is None else [missing]
     flat = [one for value in given for one in (value if isinstance(value, list) else [value])]
@@ -139,7 +139,7 @@ def _fill(value: object, dtype: np.dtype[Any]) -> float:
 
 
 def unsigned(dtype: np.dtype[Any], attrs: Mapping[str, Any]) -> np.dtype[Any] | None:
-    """The type that stored numbers are to be seen as, where `_Unsigned` says another one."""
+    """The type to view stored numbers as, if `_Unsigned` differs from the stored type."""
     word = str(attrs.get("_Unsigned", "")).lower()
     if dtype.kind == "i" and word == "true":
         return np.dtype(f"u{dtype.itemsize}")
@@ -181,7 +181,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedValues:
-    """Values with the places where there is none; `missing` is None when every place has one."""
+    """Values, with a mask of the missing ones; `missing` is None if no value is missing."""
 
     values: Values
     missing: Mask | None = None
@@ -202,7 +202,7 @@ class DecodedValues:
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """What to do with the stored values of one variable."""
+    """Decodes the stored values of one variable."""
 
     name: str
     source: np.dtype[Any]
@@ -215,7 +215,7 @@ class Decoder:
     time: TimeUnits | None = None
     time_as_text: bool = False
     letters: int = 0
-    """how many of the last axis make up a text"""
+    """length of the last axis, if its characters form a string"""
 
     def decode(self, stored: Values) -> DecodedValues:
         """Decode values as they were stored."""
@@ -280,7 +280,7 @@ class Decoder:
 
 @contextmanager
 def error_prefix(what: str, name: str) -> Iterator[None]:
-    """Let errors begin with what they are about."""
+    """Prefix errors with the name of what they are about."""
     try:
         yield
     except InvalidInputError as error:

@@ -49,7 +49,7 @@ _MONTHS: Final = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 
 
 def day_number(calendar: str, year: int, month: int, day: int) -> int:
-    """The number of a date; calendars without leap rules of ours count from their year 0."""
+    """The number of a day, from 1970-01-01, or from year 0 in calendars with equal years."""
     match calendar:
         case "noleap":
             return year * 365 + int(_MONTHS[: month - 1].sum()) + day - 1
@@ -127,7 +127,7 @@ _EVEN_NS: Final = {
     "noleap": {"common_years": 365 * 1000 * US_PER_DAY},
     "360_day": {"months": 30 * 1000 * US_PER_DAY},
 }
-"""units that have a fixed length in some calendars only"""
+"""lengths of months and years, which are fixed in some calendars only"""
 _SHORT: Final = {
     "d": "days", "h": "hours", "hr": "hours", "min": "minutes", "s": "seconds", "sec": "seconds",
     "ms": "milliseconds", "msec": "milliseconds", "millisec": "milliseconds",
@@ -213,7 +213,7 @@ def time_units(attrs: Mapping[str, Any]) -> TimeUnits | None:
 
 
 def parse_time_units(attrs: Mapping[str, Any]) -> TimeUnits:
-    """The same where numbers must be times."""
+    """Like `time_units`, for numbers that must be times."""
     found, units = time_units(attrs), str(attrs.get("units"))
     if found is not None:
         _ = found.start_us
@@ -307,7 +307,7 @@ def shown_time(value: Any, units: TimeUnits | None) -> str:  # noqa: ANN401  (a 
 
 
 def common_units(found: Sequence[TimeUnits]) -> TimeUnits:
-    """Units that can tell the times of all: the first's day, and a step that divides all steps."""
+    """Units for all times: the first reference date, and a step that divides all steps."""
     first = found[0]
     for other in found[1:]:
         if other.calendar != first.calendar:

@@ -229,7 +229,7 @@ def repair(
 def _tip(text: str) -> tuple[str, str]:
     branch, is_given, snapshot = text.rpartition("=")
     if not is_given or not branch:
-        raise InvalidInputError(f"{text!r} is not BRANCH=SNAPSHOT")
+        raise InvalidInputError(f"--tip {text!r}: write BRANCH=SNAPSHOT")
     return branch, snapshot
 
 

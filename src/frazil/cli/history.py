@@ -268,13 +268,15 @@ def diff(
 def _ends(place: OpenedUrl, first: str | None, last: str | None) -> tuple[str, str]:
     if first is not None and last is not None:
         if place.ref is not None:
-            raise InvalidInputError("three versions are too many: leave out that of the URL")
+            raise InvalidInputError("diff compares two versions: leave out the one in the URL")
         return place.named(first), place.named(last)
     if first is None:
         here = place.snapshot_id()
         parent = place.repository.lookup_snapshot(here).parent_id
         if parent is None:
-            raise InvalidInputError(f"snapshot {here} is the first: it has nothing before it")
+            raise InvalidInputError(
+                f"snapshot {here} is the first: there is nothing to compare it with"
+            )
         return parent, here
     if place.ref is None:
         return place.named(first), place.snapshot_id()
@@ -284,7 +286,9 @@ def _ends(place: OpenedUrl, first: str | None, last: str | None) -> tuple[str, s
 def _require_line(place: OpenedUrl, begin: str, end: str) -> None:
     """Refuse two versions of which the first is no ancestor of the second, and say what to do."""
     if begin == end:
-        raise InvalidInputError(f"both are snapshot {begin}", kind=ErrorKind.INVALID_REF_TYPE)
+        raise InvalidInputError(
+            f"both versions are snapshot {begin}", kind=ErrorKind.INVALID_REF_TYPE
+        )
     after = [info.id for info in place.repository.ancestry(snapshot_id=end)]
     if begin in after:
         return

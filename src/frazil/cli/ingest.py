@@ -90,7 +90,7 @@ def ingest(**given: Any) -> Answer:  # noqa: ANN401  (as in OPTIONS)
     """
     names, files_from = given.pop("names"), given.pop("files_from")
     if len(names) < (1 if files_from else 2):
-        raise InvalidInputError("name the files, and then the repository")
+        raise InvalidInputError("give the files first, and the repository last: FILES… URL")
     if given["chunks"] is not None:
         given["chunks"] = read("--chunks", lengths, given["chunks"])
     given["source_options"] = _pairs(given.pop("source_option"))

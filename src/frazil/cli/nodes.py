@@ -284,7 +284,7 @@ def du(
     if sum((snapshots, everything, by is not None, growth is not None)) > 1:
         raise InvalidInputError("choose one of --snapshots, --all, --by and --growth")
     if older_than is not None and by is None:
-        raise InvalidInputError("--older-than goes with --by")
+        raise InvalidInputError("--older-than needs --by array, snapshot or branch")
     if by is not None:
         return usage.of_shares(url, by, older_than)
     if growth is not None:

@@ -65,7 +65,7 @@ class OpenedUrl:
                     kind=ErrorKind.BRANCH_NOT_FOUND,
                 )
             case _:
-                raise InvalidInputError("a branch is needed after the @, not a time")
+                raise InvalidInputError("this command needs a branch after the @, not a time")
 
     def state(self) -> WorkingState:
         """The hierarchy of the snapshot."""
@@ -83,7 +83,7 @@ def refuse_version(ref: urls.VersionRef | None) -> None:
     """Refuse a version where only a whole repository makes sense."""
     if ref is not None:
         raise InvalidInputError(
-            f"this concerns the whole repository: leave out {ref}",
+            f"this command is about the whole repository: leave out {ref}",
             kind=ErrorKind.INVALID_REF_TYPE,
         )
 
@@ -155,7 +155,7 @@ def _credential(config: RepositoryConfig, prefix: str, word: str) -> AnyContaine
         )
     if word not in ("", ANONYMOUS) and "://" not in word:
         raise InvalidInputError(
-            f"--authorize {prefix}: after = stands {ANONYMOUS!r}, or the address of the store"
+            f"--authorize {prefix}={word}: write {prefix}={ANONYMOUS} or {prefix}=https://host"
         )
     options = getattr(found.store, "options", None)  # those of S3 may tell that it is open
     is_open = word == ANONYMOUS or bool(getattr(options, "anonymous", False))

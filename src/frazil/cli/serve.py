@@ -79,7 +79,7 @@ def serve(
     """
     web = _web()
     if cors and not zarr:
-        raise InvalidInputError("--cors goes with --zarr", kind=ErrorKind.INVALID_OPTION)
+        raise InvalidInputError("--cors needs --zarr", kind=ErrorKind.INVALID_OPTION)
     settings = web.settings.ServerSettings(
         host,
         port,

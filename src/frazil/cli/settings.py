@@ -87,7 +87,7 @@ def set_values(
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
-            raise InvalidInputError(f"{change!r} is not like KEY=VALUE")
+            raise InvalidInputError(f"{change!r}: write KEY=VALUE")
         values[key] = _value(text, key)
 
     def changed(stored: Config | None) -> Config:
@@ -190,7 +190,7 @@ def _value(text: str, key: str) -> Any:  # noqa: ANN401  (JSON)
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InvalidInputError(f"the value of {key!r} is no YAML: {text!r}") from error
+        raise InvalidInputError(f"the value of {key!r} is not valid YAML: {text!r}") from error
 
 
 def _set_only(config: Config) -> Config:

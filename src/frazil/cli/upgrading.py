@@ -69,7 +69,9 @@ def upgrade(
     if undo and clean:
         raise InvalidInputError("choose one of --undo and --clean", kind=ErrorKind.NOT_ALLOWED)
     if store_root is not None and spark:
-        raise InvalidInputError("--spark goes without --store-root", kind=ErrorKind.NOT_ALLOWED)
+        raise InvalidInputError(
+            "--spark and --store-root exclude each other", kind=ErrorKind.NOT_ALLOWED
+        )
     repository = open_whole(url, None if undo or clean else store_root)
     if undo or clean:
         from frazil.upgrading.undoing import delete_old_files as clean_up

@@ -31,7 +31,7 @@ from frazil.formats.envelope import ALLOWANCE, justified
 HEAD: Final = 64 << 10
 """Bytes in which a head must be found."""
 UNKNOWN: Final = 1 << 62
-"""For heads that make no sense: larger than anything."""
+"""The size for heads that cannot be parsed, so that they are refused."""
 _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _JPEG_ALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 
@@ -133,7 +133,7 @@ Spec: TypeAlias = ArraySpec
 
 STRINGS: Final = (VLenUTF8Codec, VLenBytesCodec)
 SAME_SIZE: Final = ("virtual_tiff.ChunkyCodec", "ChunkyCodec")
-"""Codecs of others that make as many bytes as an array has."""
+"""Codecs of other packages whose output is as large as the array."""
 ROOM: Final = 64 << 10
 """Bytes for headers, beside the estimate of an encoded size."""
 
@@ -183,12 +183,12 @@ def _sharding(codec: ShardingCodec) -> ShardingCodec:
 
 
 def unbounded(codec: Codec) -> Codec:
-    """The codec that a bounded one is about, or the codec itself."""
+    """The codec inside a bounded one, or the codec itself."""
     return codec.codec if isinstance(codec, (BoundedCodec, BoundedSerializer)) else codec
 
 
 class _Wrapper:
-    """What wrapped codecs leave to the codec that they are about."""
+    """Delegates to the codec that is wrapped."""
 
     codec: Any
 
@@ -227,7 +227,7 @@ class _Wrapper:
 
 @dataclass(frozen=True)
 class BoundedCodec(_Wrapper, BytesBytesCodec):  # type: ignore[override]  # of the codec it is about
-    """A codec from bytes to bytes that is told how much a chunk may become."""
+    """A bytes-to-bytes codec with a limit on the size of the decoded chunk."""
 
     codec: BytesBytesCodec
     serializer: ArrayBytesCodec
@@ -239,7 +239,7 @@ class BoundedCodec(_Wrapper, BytesBytesCodec):  # type: ignore[override]  # of t
         return byte_codec(name, given, spec.dtype.to_native_dtype())
 
     def limit(self, spec: Spec, encoded: int) -> int:
-        """No encoder has made its bytes of more."""
+        """The largest size that an encoder can have made these bytes from."""
         limit = _serialized_limit(self.serializer, spec, encoded)
         for codec in self.inside:
             ours = codec._ours(spec) if isinstance(codec, BoundedCodec) else None
@@ -260,7 +260,7 @@ class BoundedCodec(_Wrapper, BytesBytesCodec):  # type: ignore[override]  # of t
 
 @dataclass(frozen=True)
 class BoundedSerializer(_Wrapper, ArrayBytesCodec):  # type: ignore[override]  # likewise
-    """A codec from arrays to bytes that takes no more memory than its chunk."""
+    """An array-to-bytes codec that takes no more memory than its chunk."""
 
     codec: ArrayBytesCodec
 
@@ -289,7 +289,7 @@ def _serialized_limit(serializer: ArrayBytesCodec, spec: Spec, encoded: int) -> 
 
 
 def _require_bounded(codec: Codec, chunk: Buffer, limit: int) -> None:
-    """Refuse a codec of which nobody knows how much memory it takes.
+    """Refuse a codec whose memory use is unknown.
 
     Raises:
         FormatError: it is one, or the chunk says that it is larger than its array's chunks are.
@@ -316,7 +316,7 @@ def _named(codec: Codec) -> tuple[str, dict[str, Any]]:
 
 
 def _is_installed(name: str, codec: Codec) -> bool:
-    """Whether a codec came with zarr or another package, and not by a call of the program."""
+    """Whether a codec comes from zarr or an installed package, not from a call of the program."""
     return type(codec).__module__.partition(".")[0] in ("zarr", "numcodecs") or name in _installed()
 
 

@@ -59,17 +59,17 @@ class Batch:
 
     @property
     def spec(self) -> ArraySpec:
-        """What zarr says of all chunks: those of a regular grid are alike."""
+        """zarr's spec of the chunks: in a regular grid all are the same."""
         return self.items[0][1]
 
     @cached_property
     def columns(self) -> tuple[tuple[Any, ...], ...]:
-        """The items, turned: paths, specs, selections in chunks and in the array, flags."""
+        """The items as columns: paths, specs, selections in chunks and in the array, flags."""
         return tuple(zip(*self.items, strict=True))
 
 
 def batch_of(items: Sequence[Item], state: WorkingState, ndim: int) -> Batch | None:
-    """Look up the array that zarr's keys are about; None for odd ones, which are zarr's matter."""
+    """Look up the array of zarr's keys; None for other keys, which zarr's own pipeline handles."""
     path, coords = _parse([item[0].path for item in items], ndim)
     changes = state.changes  # before the tree: the order that reads during a commit need
     node = state.tree.get(path)
@@ -127,7 +127,7 @@ def box_of(batch: Batch, shape: Shape) -> tuple[BoxPlan, Shape] | None:
 
 
 def covers_as_told(plan: BoxPlan, batch: Batch) -> bool:
-    """Whether zarr takes the same chunks to be written whole as a plan does."""
+    """Whether zarr and our plan agree on which chunks are written completely."""
     covered = np.ones(plan.counts, bool)
     for axis, cut in enumerate(plan.cuts):
         covered &= cut.covers.reshape([-1 if axis == n else 1 for n in range(len(plan.cuts))])
@@ -136,7 +136,7 @@ def covers_as_told(plan: BoxPlan, batch: Batch) -> bool:
 
 
 LARGE_VALUE: Final = 256 * 1024
-"""So many bytes are worth a thread even on a local disk: others encode and decode meanwhile."""
+"""From this size on a thread is used even on local disk, so that others can run meanwhile."""
 
 
 class BulkStore(Store):
@@ -150,13 +150,13 @@ class BulkStore(Store):
 
 Axes: TypeAlias = tuple[int, ...]
 Statuses: TypeAlias = Any
-"""What newer releases of zarr want back from a read: a status for each chunk."""
+"""What newer releases of zarr expect from a read: a status for each chunk."""
 PRESENT: Final = {"status": "present"}
 MISSING: Final = {"status": "missing"}
 ORDER: Final = "morton"
 """The order of inner chunks in a shard that we write."""
 FEW: Final = 8
-"""Up to so many small chunks are read where the call comes from, without a thread."""
+"""Up to this many small chunks are read in the calling thread."""
 
 
 class BulkPipeline(CodecPipeline):
@@ -216,13 +216,13 @@ class BulkPipeline(CodecPipeline):
         return find_chunks(batch.state, batch.node, coords, batch.changes)
 
     def _few_refs(self, batch: Batch) -> list[ChunkRef | None] | None:
-        """Where a few chunks are, unless they are far away or to be refused."""
+        """The references of a few chunks; None if they are remote, or must be refused."""
         limit = self.chain.encoded_limit(batch.spec.shape)
         refs = [
             batch.state.chunk_ref(batch.node, tuple(coords), batch.changes)
             for coords in batch.coords.tolist()
         ]
-        # Files of others may take long; a chunk that is too long is refused on the other way.
+        # Virtual chunks may be slow, and chunks that are too long are refused by the bulk read.
         slow = [ref for ref in refs if isinstance(ref, VirtualRef) or (ref and ref.length > limit)]
         return None if slow else refs
 
@@ -342,12 +342,12 @@ class BulkPipeline(CodecPipeline):
     # --- both ---
 
     def _batch(self, items: list[Item]) -> Batch | None:
-        """The chunks of a call, or None when it must go zarr's own way."""
+        """The chunks of a call, or None if zarr's own pipeline must handle it."""
         if not config.current().fast_zarr:
             return None
         place, spec = items[0][:2]
         store = place.store if isinstance(place, StorePath) else None
-        # What only says that it is one of ours, as mocks do, has no session to read from.
+        # Mocks of our store have no session to read from.
         if not isinstance(store, BulkStore) or not issubclass(type(store), BulkStore):
             return None
         if spec.prototype != cpu.buffer_prototype:

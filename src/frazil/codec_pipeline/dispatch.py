@@ -29,7 +29,7 @@ PATH_KEY: Final = "codec_pipeline.path"
 
 
 class FrazilCodecPipeline(CodecPipeline):
-    """What zarr's configuration names; makes pipelines, and is never one itself."""
+    """The class in zarr's configuration; it makes pipelines, and is never instantiated."""
 
     below: ClassVar[type[CodecPipeline]] = BatchedCodecPipeline
     """the class that was configured before"""
@@ -40,7 +40,7 @@ class FrazilCodecPipeline(CodecPipeline):
         codecs: Iterable[Codec],
         **options: Any,  # noqa: ANN401 - its own
     ) -> CodecPipeline:
-        """Make the pipeline there would be without us: for other stores, and inside shards."""
+        """Make the pipeline of the class below, for other stores and inside shards."""
         return cls.below.from_codecs(codecs, **options)
 
     @classmethod
@@ -69,7 +69,7 @@ class FrazilCodecPipeline(CodecPipeline):
 
 
 def install() -> None:
-    """Make zarr ask us for the pipelines of arrays it opens, if that is wanted and not so yet."""
+    """Put our class into zarr's configuration, if `fast_zarr` is on and it is not there yet."""
     if not config.current().fast_zarr or _ours() is not None:
         return
     try:
@@ -103,7 +103,7 @@ def _ours() -> type[FrazilCodecPipeline] | None:
 
 @cache
 def _over(below: type[CodecPipeline]) -> type[FrazilCodecPipeline]:
-    """Our class on top of another, known to zarr by a name that tells which."""
+    """Our class on top of another, under a name that contains the name of the other."""
     if below is BatchedCodecPipeline:
         return FrazilCodecPipeline
     name = f"{FrazilCodecPipeline.__qualname__}[{_name(below)}]"

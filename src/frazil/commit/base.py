@@ -44,13 +44,13 @@ MAIN: Final = "main"
 REPO_KEY: Final = "repo"
 OVERWRITTEN: Final = "overwritten/"
 MINIMUM_AGE: Final = timedelta(days=1)
-"""How old an object must be to be deleted; what is younger may be an open session's."""
+"""How old an object must be to be deleted; a younger one may belong to an open session."""
 YEAR_3000_MS: Final = 32_503_680_000_000
 """Names of backups count down to this time, so that a listing gives the newest first."""
 IMMEDIATE_RETRIES: Final = 5
-"""After a lost race so many attempts follow at once; only then are there pauses."""
+"""The number of attempts after a lost race that follow without a pause."""
 STAND_BACK_DOUBLINGS: Final = 4
-"""Writers that lose again and again wait for up to so many doublings of one attempt's time."""
+"""The longest pause between attempts is the time of one attempt, doubled this many times."""
 CLOCK_TOLERANCE_S: Final = 600
 """How much a writer's clock may differ from the store's, as in the official package."""
 
@@ -108,7 +108,7 @@ class RefStore(ABC):
         """
 
     def entry_as_known(self, snapshot_id: SnapshotId) -> SnapshotEntry:
-        """The same, perhaps as it was when somebody asked for it last."""
+        """Like `entry`, but may return a cached entry."""
         return self.entry(snapshot_id)
 
     def tip_as_known(self, branch: str) -> SnapshotId | None:
@@ -123,7 +123,7 @@ class RefStore(ABC):
         """A snapshot and its ancestors, newest first."""
 
     def is_there(self, snapshot_id: SnapshotId) -> bool:
-        """Whether a snapshot is there, by a look at storage and not at what was read before."""
+        """Whether a snapshot exists, by asking the storage, not a cache."""
         try:
             self.entry(snapshot_id)
         except SnapshotNotFoundError:
@@ -131,7 +131,7 @@ class RefStore(ABC):
         return True
 
     def require_known(self, snapshot_id: SnapshotId) -> None:
-        """Refuse a snapshot that history has never heard of."""
+        """Raise unless history contains the snapshot."""
         self.entry(snapshot_id)
 
     def snapshot_id(self, text: str) -> SnapshotId:
@@ -139,7 +139,7 @@ class RefStore(ABC):
         return SnapshotId.parse(text)
 
     def heads(self) -> set[SnapshotId]:
-        """Snapshots from whose histories all others are known."""
+        """Snapshots whose histories contain all others."""
         return {*self.branches().values(), *self.tags().values()}
 
     def history(self, snapshot_id: SnapshotId) -> Iterator[SnapshotInfo]:
@@ -296,7 +296,7 @@ def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
 
 
 def stand_back(lost: int, attempt_s: float) -> None:
-    """Wait before a race that was lost `lost` times is run again; one run takes `attempt_s`.
+    """Wait before the next attempt, after `lost` lost races; one attempt takes `attempt_s`.
 
     Of many writers that race only one wins. Where no lock lets them go one after the other, each
     waits for a random time, the longer the more often it has lost, so that fewer meet.
@@ -319,10 +319,10 @@ def has_landed(refs: RefStore, branch: str, wanted: SnapshotId, base: SnapshotId
 
 
 def certain(outcome: Written | LostRace) -> Written | LostRace:
-    """Pass on how a conditional write ended, for those who cannot find out more.
+    """Return the outcome of a conditional write, if it is known.
 
     Raises:
-        StorageError: a reply was lost and others have written since, so that nobody knows.
+        StorageError: a reply was lost and others have written since, so that it is unknown.
     """
     if isinstance(outcome, LostRace) and outcome.in_doubt:
         raise StorageError(
@@ -337,7 +337,7 @@ def certain(outcome: Written | LostRace) -> Written | LostRace:
 def create_object(
     storage: Storage, key: str, data: bytes, attributes: Attributes
 ) -> Written | LostRace:
-    """Create an object; when the storage fails, see whether it did so all the same."""
+    """Create an object; if the storage fails, check whether the object was created all the same."""
     try:
         return storage.put_if(key, data, None, attributes)
     except StorageError as error:
@@ -361,7 +361,7 @@ def later_than(previous: Micros) -> Micros:
 
 
 def check_clock(seen: datetime, now: Micros) -> None:
-    """Refuse to go on when the clock of this machine, `now`, differs much from the store's.
+    """Refuse to write if the clock of this machine, `now`, differs much from the store's.
 
     A wrong time in the repository would stop writers that wait for time to pass it, the
     official ones among them.
@@ -387,7 +387,7 @@ def backup_name(key: str, now: Micros) -> str:
 
 
 def moved(base: SnapshotId, found: SnapshotId | None, branch: str) -> ConflictError:
-    """The error for a branch that is not where the session left it."""
+    """The error for a branch that has moved since the session began."""
     return ConflictError(
         message=f"failed to commit: branch {branch!r} has moved since the session began, "
         f"expected parent {base}, actual parent {found}; rebase the session and commit again",
@@ -406,7 +406,7 @@ def branch_exists(name: str, tip: SnapshotId) -> ConflictError:
 
 
 def elsewhere(name: str, expected: SnapshotId, found: SnapshotId) -> ConflictError:
-    """The error for a reset of a branch that is not where the caller expects it."""
+    """The error for a reset of a branch that is not at the expected snapshot."""
     return ConflictError(
         message=f"branch update conflict: expected {name!r} at {expected}, found {found}",
         kind=ErrorKind.BRANCH_UPDATE_CONFLICT,

@@ -1,4 +1,4 @@
-"""What protocols share whose snapshot files tell the history by naming their parents.
+"""The common part of commit protocols in which snapshot files name their parents.
 
 Their configuration is `config.yaml`, edited conditionally.
 """
@@ -109,7 +109,7 @@ def upgraded_meanwhile(storage: Storage) -> ConflictError:
 
 
 def taken_over(storage: Storage, key: str) -> ConflictError:
-    """The error for a ref that an upgrade has taken over, so that it leads nowhere."""
+    """The error for a ref that was replaced by a fence during an upgrade."""
     if storage.head(REPO_KEY) is not None:
         return upgraded_meanwhile(storage)
     return ConflictError(
@@ -209,7 +209,7 @@ class FileRefs(RefStore):
         return None
 
     def require_tag_deletion(self) -> None:
-        """Refuse to delete tags where that cannot be told to others."""
+        """Refuse to delete tags if the format has no way to record that."""
         if not self.generation.deletes_tags:
             raise FormatError(
                 f"repositories of {self.generation.title} cannot delete tags",
@@ -249,7 +249,7 @@ class FileRefs(RefStore):
         error: FrazilError,
         keys: Callable[[], Iterable[str]],
     ) -> bool:
-        """See whether a commit that failed or lost has taken effect all the same.
+        """Check whether a commit that failed, or lost a race, has taken effect all the same.
 
         A reply may have been lost, and others may have committed on top since. `keys` are the
         objects that then must be durable.
@@ -268,7 +268,7 @@ class FileRefs(RefStore):
                 raise gone(snapshot_id)
 
     def _confirm(self, move: MovedBranch, take_back: Callable[[], None]) -> None:
-        """Look again after a branch was moved, and take that back if it came too late.
+        """Check again after a branch was moved, and move it back if a snapshot is gone.
 
         Without a list of snapshots that is replaced as a whole, what a move requires is looked
         for before it and again after it. Collection deletes snapshot files before the chunks they
@@ -289,7 +289,7 @@ class FileRefs(RefStore):
             raise
 
     def _confirm_made(self, target: SnapshotId, take_back: Callable[[], bool]) -> None:
-        """Look again after a ref was made, and take it back if nobody will find it.
+        """Check again after a ref was created, and delete it if its snapshot is gone.
 
         `take_back` gives False when the ref is not as it was made. Then it has been seen: an
         upgrade has taken it over, or a purge has moved it to what replaces its snapshot.
@@ -306,7 +306,7 @@ class FileRefs(RefStore):
                 raise
 
     def _was_seen(self, move: MovedBranch) -> bool:
-        """Whether a collection of snapshots knew of a move, and so kept what it refers to.
+        """Whether a garbage collection saw the moved branch, and so kept what it refers to.
 
         Only then could the previous tip be collected, or the new one get another parent.
         """
@@ -388,7 +388,7 @@ class BranchFileRefs(FileRefs):
 
 
 def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
-    """Refuse to write files of an older generation beside a newer one, where no reader looks."""
+    """Refuse to write files of an older generation, which readers ignore, beside a newer one."""
     keys = [REPO_KEY]
     if than_spec_1:
         keys.append(branch_key(MAIN, encoded=storage.percent_encodes_names))
@@ -397,7 +397,7 @@ def refuse_newer(storage: Storage, *, than_spec_1: bool = True) -> None:
 
 
 def no_config(generation: Generation) -> FormatError:
-    """The error for a configuration that has no place."""
+    """The error for a generation that cannot store a configuration."""
     return FormatError(
         f"repositories of {generation.title} cannot keep a configuration; "
         "give it whenever you open this one",

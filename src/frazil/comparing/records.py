@@ -63,7 +63,7 @@ class Tally:
         return self.total / self.differences if self.differences else None
 
     def merged(self, other: Tally, max_samples: int) -> Tally:
-        """Both together; of the samples those with the smallest coordinates stay."""
+        """The sum of two tallies; of the samples, those with the smallest coordinates are kept."""
         samples = sorted((*self.samples, *other.samples), key=lambda each: each.coords)
         return Tally(
             self.compared + other.compared,

@@ -27,7 +27,7 @@ _NAME: Final = f"{_CELL}; opacity: 0.65; font-weight: normal; white-space: nowra
 
 
 def escaped(value: str) -> Html:
-    """Foreign text, as it may stand in a page."""
+    """Untrusted text, escaped for HTML."""
     shown = safe(value)
     return Html(html.escape(shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"))
 
@@ -43,7 +43,7 @@ def joined_html(parts: Iterable[Html], between: str = "") -> Html:
 
 
 def frame(title: str, parts: Iterable[Html]) -> Html:
-    """A view: what it is of, and its pieces below."""
+    """A view: a title, and its content below."""
     head = '<div style="font-weight: 600; border-bottom: 1px solid #8886; margin-bottom: 4px">'
     return Html(
         '<div style="line-height: 1.5; max-width: 64em; overflow-x: auto">'
@@ -52,7 +52,7 @@ def frame(title: str, parts: Iterable[Html]) -> Html:
 
 
 def note(value: str) -> Html:
-    """A remark beside the matter."""
+    """A note in small print."""
     return Html(f'<div style="opacity: 0.65">{escaped(value)}</div>')
 
 

@@ -263,8 +263,8 @@ def table_columns(
 
 
 SAMPLE: Final = 4096
-"""Texts looked at to tell whether a pool has many repetitions: to look for them among a million
-different texts takes longer than to keep them."""
+"""How many texts of a pool are sampled to see whether many are equal: searching a million
+different texts for equal ones takes longer than keeping them all."""
 
 
 def pool_bytes(buffer: Buffer, positions: I64) -> tuple[I32, bytes, I64]:

@@ -178,7 +178,7 @@ class FlatWriter:
         return self._add(struct.pack(f"<{count + 1}I", count, *away), 4)
 
     def whole(self, *pieces: Piece, inside: int = 0) -> int:
-        """Bytes made elsewhere that refer only to each other; `inside` is the object meant.
+        """Encoded bytes without references to the outside; `inside` is the position of the object.
 
         Each piece begins at a multiple of eight.
         """
@@ -229,7 +229,7 @@ class FlatWriter:
         return self._add(data, 4) - places
 
     def vectors(self, counts: I64, targets: I64) -> I64:
-        """Vectors of tables, those of one after those of the other; empty ones are all the same."""
+        """Vectors of tables, one after the other; all empty vectors share one."""
         has_items = counts > 0
         lengths = np.where(has_items, 1 + counts, 0)
         heads = np.where(has_items, 1 + np.cumsum(lengths) - lengths, 0)
@@ -279,7 +279,7 @@ class FlatWriter:
     # --- the whole ---
 
     def part(self) -> bytes:
-        """Everything so far, to go before or after what it does not refer to; a multiple of 8."""
+        """All bytes so far, as a self-contained part whose length is a multiple of 8."""
         self._add(b"", 8)
         return b"".join(reversed(self._pieces))
 
@@ -312,21 +312,21 @@ after some 40,000 changes of one, and no file takes much more than an eighth of 
 
 
 def full_size(data: bytes | memoryview) -> int:
-    """How long the data were when they were last written in full."""
+    """The size of the data when they were last written in full."""
     end = bytes(data[-MARK_SIZE:])
     return int.from_bytes(end[len(MARK) :], "little") if end.startswith(MARK) else len(data)
 
 
 def mark_of(data: bytes | memoryview) -> bytes:
-    """What to put at the end of a file that is made of these data."""
+    """The mark at the end of a file that contains these data; it records their full size."""
     return MARK + full_size(data).to_bytes(8, "little")
 
 
 def may_grow(data: bytes | memoryview) -> bool:
-    """Whether the data have grown so little that they may go into another file as they are."""
+    """Whether the data have grown so little that they may be copied into another file."""
     return has_room(len(data), full_size(data))
 
 
 def has_room(size: int, full: int) -> bool:
-    """Whether data of a size that were so long in full have grown little since."""
+    """Whether data that had the size `full` have grown little since."""
     return (size - full) * GROWTH_SHARE <= full

@@ -316,7 +316,7 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
         try:
             container.check()
         except InvalidInputError as error:
-            if place.repository:  # named where it is opened, so that it is told once for each
+            if place.repository:  # names it, so that the warning is shown once for each
                 detail = "ignoring a stored virtual chunk container of %s: %s"
                 about = (place.repository, prefix, str(error))
                 warn_once(log, about, detail, place.repository, error)

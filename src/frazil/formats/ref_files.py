@@ -19,7 +19,7 @@ RefKind: TypeAlias = Literal["branch", "tag"]
 
 
 class Fence(StrEnum):
-    """Why a file that was a ref is none any more."""
+    """The content of a fence: a file that replaces a ref, so that old clients cannot commit."""
 
     DELETED = "deleted"
     UPGRADED = "upgraded"
@@ -114,7 +114,7 @@ def tombstone_key(name: str, *, encoded: bool) -> str:
 
 
 def parse_ref_key(key: str, *, encoded: bool) -> tuple[RefKind, str]:
-    """Tell from any key below `refs/` whose ref it belongs to."""
+    """The ref that a key below `refs/` belongs to."""
     folder = key.removeprefix(REFS).partition("/")[0]
     name = decode_segment(folder) if encoded else folder
     if name.startswith("branch."):
@@ -134,7 +134,7 @@ def encode_segment(name: str) -> str:
 
 
 def decode_segment(segment: str) -> str:
-    """Undo `encode_segment`; what cannot be its result comes back as it is."""
+    """Undo `encode_segment`; other text is returned unchanged."""
     try:
         return unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:

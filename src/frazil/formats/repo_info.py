@@ -103,7 +103,7 @@ def _read_refs(
 def _read_few_refs(
     root: Table, slot: int, name: str, snapshots: SnapshotTable
 ) -> Iterator[tuple[str, SnapshotId]]:
-    """The same one by one: most repositories have a handful."""
+    """Read refs one by one, which is faster for a few; most repositories have a handful."""
     buffer = root.buffer
     for ref in root.tables(slot):
         start, size = ref.required_vector(0, 1, "name")
@@ -144,7 +144,7 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
 
 
 def write_repo_info(info: RepoInfo, *, level: int = 3) -> tuple[bytes, RepoInfo]:
-    """Write a repo object; the same object is returned with what makes the next file quicker.
+    """Encode a repo object, and return it with a cache that speeds up the next encoding.
 
     Raises:
         SnapshotNotFoundError: a ref points to a snapshot that is not listed.

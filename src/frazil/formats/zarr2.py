@@ -1,4 +1,4 @@
-"""Metadata of Zarr 2 as Zarr 3 says them: types, codecs, fill values, names of dimensions."""
+"""Converts Zarr 2 metadata to Zarr 3: types, codecs, fill values, dimension names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def zarr3_document(
 ) -> dict[str, Any]:
     """The `zarr.json` of an array from what its `.zarray` and `.zattrs` say.
 
-    Where there is no fill value, numbers with a fraction that nobody wrote are `unset`.
+    If there is no fill value, floats that were never written read as `unset`.
 
     Raises:
         ValueError: Zarr 3 cannot say it; KeyError and TypeError likewise.
@@ -67,7 +67,7 @@ def _attributes(
     fill: Any,  # noqa: ANN401  (a scalar of any type)
     dtype: np.dtype[Any],
 ) -> dict[str, Any]:
-    """Attributes that mean the same: in Zarr 2 the fill value is what CF calls `_FillValue`."""
+    """The same attributes; the fill value of Zarr 2 becomes the CF attribute `_FillValue`."""
     kept = {name: value for name, value in attributes.items() if name != DIMENSIONS}
     missing = None if meta.get("fill_value") is None else fill_attribute(fill, dtype)
     return kept if missing is None else {**kept, FILL: missing}
@@ -90,7 +90,7 @@ def _codecs(
     serializer: dict[str, Any],
     dtype: np.dtype[Any],
 ) -> list[dict[str, Any]]:
-    """What chunks go through: array by array, then as bytes."""
+    """The codecs: array-to-array filters, then bytes-to-bytes ones."""
     from zarr.abc.codec import ArrayArrayCodec
     from zarr.registry import get_codec_class
 

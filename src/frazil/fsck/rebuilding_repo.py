@@ -38,7 +38,7 @@ from frazil.storage.base import Storage
 
 
 def explains(parent: Snapshot, snapshot: Snapshot, claims: Claims) -> bool:
-    """Whether what a log says leads from one snapshot to the other, and to nothing else."""
+    """Whether applying a log to one snapshot gives exactly the other."""
     if parent.flushed_at >= snapshot.flushed_at:
         return False
     old: Mapping[NodeId, Node] = {node.id: node for node in parent.nodes}
@@ -79,11 +79,11 @@ class PlacedSnapshots:
     alone: list[SnapshotId] = field(default_factory=list)
 
     def children(self, one: SnapshotId) -> list[SnapshotId]:
-        """Those that were placed right after a snapshot."""
+        """The snapshots that were placed right after a snapshot."""
         return [child for child, parent in self.parents.items() if parent == one]
 
     def leaves(self) -> list[SnapshotId]:
-        """The last ones of each line that was placed."""
+        """The newest snapshot of each line that was placed."""
         above = set(self.parents.values())
         return [one for one in [*self.parents, *self.alone] if one not in above]
 
@@ -91,7 +91,7 @@ class PlacedSnapshots:
 def find_parents(
     files: RepositoryFiles, known: Mapping[SnapshotId, Micros], loose: Sequence[Snapshot]
 ) -> PlacedSnapshots:
-    """Find the parents of loose snapshots among known ones, by age, and each other.
+    """Find the parents of unlisted snapshots, among the listed ones and each other, by age.
 
     Where several would do, as for a commit that changed nothing, it is the youngest.
     """
@@ -128,7 +128,7 @@ UNTIDY: Final = frozenset(
     {Code.REF_ORDER, Code.METADATA_ORDER, Code.FLAG_ORDER, Code.STATUS_UNKNOWN, Code.MAIN_MISSING}
     | {Code.UPDATES_EMPTY, Code.UPDATE_BACKUP, Code.REPO_SPEC}
 )
-"""Broken rules of a repo object that every writer of ours keeps."""
+"""Broken rules that writing the repo object again repairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +139,7 @@ class Rebuilt:
     step: RepairStep
     losses: tuple[str, ...]
     verbatim: bytes | None = None
-    """the backup itself, where there is nothing to add to it"""
+    """the backup itself, if nothing has to be added to it"""
 
 
 def rewrite_repo(info: RepoInfo, findings: Sequence[Finding]) -> RepairStep | None:
@@ -152,7 +152,7 @@ def rewrite_repo(info: RepoInfo, findings: Sequence[Finding]) -> RepairStep | No
 
 
 def with_main(info: RepoInfo) -> Mapping[str, SnapshotId]:
-    """The branches; a missing main is the newest line that no other ref leads to."""
+    """The branches; a missing main becomes the newest line that no other ref reaches."""
     if MAIN in info.branches:
         return info.branches
     entries = {entry.id: entry for entry in info.snapshots.entries()}
@@ -163,7 +163,7 @@ def with_main(info: RepoInfo) -> Mapping[str, SnapshotId]:
 def rebuild_repo(files: RepositoryFiles, tips: Mapping[str, SnapshotId]) -> Rebuilt | None:
     """Plan a repo object; None when neither a backup nor a snapshot can be read.
 
-    `tips` tells where branches were, as far as somebody knows.
+    `tips` are the known tips of branches.
     """
     backup = _newest_backup(files.storage)
     loose = _loose(files, set() if backup is None else {*backup[1].snapshots})
@@ -231,7 +231,7 @@ def _newest_backup(storage: Storage) -> tuple[str, RepoInfo, bytes] | None:
 
 
 def _loose(files: RepositoryFiles, listed: set[SnapshotId]) -> list[Snapshot]:
-    """Snapshot files that are sound and not listed."""
+    """Valid snapshot files that are not listed."""
     start = len(SNAPSHOTS)
     found: list[Snapshot] = []
     for item in files.storage.list(SNAPSHOTS):
@@ -268,7 +268,7 @@ class _Growth:
         return [(one, branch) for one, branch in self.attached if self.branches[branch] == one]
 
     def is_changed(self, base: RepoInfo) -> bool:
-        """Whether there is anything that the backup does not say."""
+        """Whether anything was added to the backup."""
         return bool(self.attached) or self.branches != base.branches
 
 
@@ -299,7 +299,7 @@ def _grow(
     for leaf in sorted(placed.leaves(), key=lambda one: loose[one].flushed_at):
         if leaf in done:
             continue
-        # What was not listed even then is garbage of its time.
+        # Older snapshots that the backup does not list were garbage already.
         if is_backed and loose[leaf].flushed_at <= newest:
             continue
         _aside(growth, leaf, placed, loose)
@@ -315,7 +315,7 @@ def _advance(
     *,
     is_backed: bool,
 ) -> None:
-    """Follow a branch as long as it is certain how it goes on."""
+    """Move a branch forward as long as its next snapshot is unambiguous."""
     while True:
         done = {one for one, _ in growth.attached}
         children = [one for one in placed.children(tip) if one not in done]
@@ -350,7 +350,7 @@ def _newest_below(
 def _aside(
     growth: _Growth, leaf: SnapshotId, placed: PlacedSnapshots, loose: dict[SnapshotId, Snapshot]
 ) -> None:
-    """Give a line of snapshots that may or may not have been published a branch of its own."""
+    """Put a line of snapshots that may or may not have been published on a new branch."""
     name = f"recovered-{str(leaf)[:SHORT]}"
     _attach(growth, name, leaf, placed, loose)
     growth.created.append(name)

@@ -1,7 +1,7 @@
-"""Repair: stage by stage planned, and if that is wanted done, never over what is there.
+"""Repair in stages: each is planned, and applied if wanted; nothing is overwritten.
 
-First what a repository begins with, then its history, then the arrays at the tips of branches,
-then logs. Each stage works on what those before it leave.
+First the entry point, then history, then the arrays at the tips of branches, then logs. Each
+stage works on the result of those before it.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class _Repair:
     def _replace(
         self, key: str, found: Fetched | None, blob: bytes, attributes: Attributes
     ) -> None:
-        """Write an object in place of one that is kept aside first."""
+        """Overwrite an object, after a copy of it was kept."""
         if found is not None:
             self._keep(key, found.data)
         version = None if found is None else found.version
@@ -249,7 +249,7 @@ class _Repair:
         self.storage.make_durable([key])
 
     def _keep(self, key: str, data: bytes) -> None:
-        """Keep a damaged file where no collection of garbage looks."""
+        """Copy a damaged file to where garbage collection ignores it."""
         name = f"damaged.{key.replace('/', '.')}.{YEAR_3000_MS - now_micros() // 1000:014d}"
         kept = f"{OVERWRITTEN}{name}.{ObjectId.random()}"
         self.storage.put(kept, data)
@@ -323,7 +323,7 @@ class _Repair:
 
 
 def _tidied(info: RepoInfo) -> Edit:
-    """The same again: writing puts everything in order; a flag set both ways counts as on."""
+    """The same repo object, which writing puts in order; a flag set both ways counts as on."""
     on, off = info.enabled_feature_flags, info.disabled_feature_flags
     fields = {
         "branches": with_main(info),
@@ -383,7 +383,7 @@ def _renewed(
 
 
 def _touched(arrays: Sequence[ArrayRewrite]) -> Iterator[tuple[NodeId, npt.NDArray[np.uint32]]]:
-    """Chunks of each array that are not what they were, in order."""
+    """The changed chunks of each array, in order."""
     for each in arrays:
         if each.touched:
             coords = np.concatenate(each.touched)

@@ -36,7 +36,7 @@ RESERVED_FLAGS: Final = (1, 2)
 
 
 def read_repo(blob: bytes, key: str = REPO_KEY) -> tuple[RepoInfo | None, list[Finding]]:
-    """The repo object if it can be trusted, and everything that is wrong with it."""
+    """The repo object, if it can be decoded, and everything that is wrong with it."""
     root, findings = open_root(blob, key, FileKind.REPO_INFO)
     if root is None:
         return None, list(findings)
@@ -52,7 +52,7 @@ def read_repo(blob: bytes, key: str = REPO_KEY) -> tuple[RepoInfo | None, list[F
 
 
 def _trouble(root: Table, error: FormatError) -> Finding:
-    """Name the rule that made a decoder refuse."""
+    """The rule that a decoding error breaks."""
     key = root.buffer.key
     try:
         if root.byte(0) not in SPECS:
@@ -180,7 +180,7 @@ def check_backups(storage: Storage, info: RepoInfo) -> Iterator[Finding]:
 
 
 def check_leftovers(storage: Storage) -> Iterator[Finding]:
-    """Tell of refs of an older version beside a repo object."""
+    """Report refs of an older version beside a repo object."""
     left = next(iter(storage.list(REFS)), None)
     if left is not None:
         yield Finding(Code.LEFTOVER_REFS, left.key)

@@ -21,7 +21,7 @@ from frazil.ingestion.plans import ABSENT, Findings, JoinAxis
 from frazil.ingestion.records import Array, FileScan
 
 MANY_STEPS: Final = 1.5
-"""A distance of more than so many usual ones is a gap."""
+"""A step of more than this many usual steps is a gap."""
 NEARLY: Final = 0.01
 """Values that differ by less than this part of a step are meant to be the same."""
 
@@ -244,7 +244,7 @@ def _are_sound(name: str, urls: Sequence[str], values: Sequence[Array], findings
 
 
 def _key(values: Array) -> bytes:
-    """Equal for equal values, whatever their type."""
+    """A key that is the same for equal values of any type."""
     if values.dtype.kind in "iuf":
         return np.asarray(values, np.float64).tobytes() + repr(values.tolist()[:1]).encode()
     return repr(values.tolist()).encode()
@@ -290,7 +290,7 @@ def _follow(
 
 
 def _shift(one: Array, other: Array) -> float | None:
-    """By how much values differ that are nearly the same, compared with their steps."""
+    """The difference of values that are nearly the same, relative to their steps."""
     if len(one) != len(other) or one.dtype.kind not in "iuf" or other.dtype.kind not in "iuf":
         return None
     first, second = one.astype(np.float64), other.astype(np.float64)

@@ -139,7 +139,7 @@ def _read(
     for data, length in zip(found, lengths, strict=True):
         if len(data) != length:
             raise StorageError(
-                "a file is shorter than references into it say",
+                "a file is shorter than the references into it",
                 kind=ErrorKind.INVALID_OBJECT_SIZE,
                 file=display_url(url),
             )

@@ -39,7 +39,7 @@ class Message:
 
 
 class Window:
-    """A file of which a block at a time is in memory; large messages are passed over unread."""
+    """A file that is read block by block; large messages are skipped without reading them."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         self._read = read
@@ -71,7 +71,7 @@ class Window:
 
 
 def messages(file: Window, url: str) -> Iterator[tuple[int, int, bytes]]:
-    """Where messages are, and their headers; what lies between them is passed over."""
+    """Positions of messages, and their headers; bytes between them are skipped."""
     at = file.find(b"GRIB", 0)
     while at >= 0:
         head = file.get(at, 16).ljust(16, b"\0")
@@ -84,7 +84,7 @@ def messages(file: Window, url: str) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _header(file: Window, offset: int, length: int) -> bytes:
-    """A message up to its bitmap and values, which say nothing of what it is about."""
+    """A message without its bitmap and values, which are not needed to describe it."""
     if length <= BLOCK:
         return file.get(offset, length)
     end = _end_of_header_1 if file.get(offset + 7, 1) == b"\x01" else _end_of_header_2
@@ -125,7 +125,7 @@ def describe_message(
     length: int,
     url: str,
 ) -> tuple[Message, dict[str, Any]]:
-    """What a message says of itself, and the attributes of its variable."""
+    """The metadata of a message, and the attributes of its variable."""
 
     def get(key: str, default: Any = None) -> Any:  # noqa: ANN401 - whatever a key holds
         try:

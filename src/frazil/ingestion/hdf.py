@@ -97,7 +97,7 @@ def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
     with HdfFiles(source) as files:
         found = files.find(path)
         if found is None or not isinstance(found.item, h5py.Dataset):
-            raise bad_file(f"the variable {path!r} is gone", source.url)
+            raise bad_file(f"the file has no variable {path!r} any more", source.url)
         files.require_sources(found)
         return _values(files, found, path, region)
 
@@ -120,7 +120,7 @@ def _require_known_type(name: str, found: HdfItem) -> None:
     if is_text or (is_known and (is_number or dtype.kind in "SV")):
         return
     raise bad_file(
-        f"the variable {name!r} has a type that Zarr has not ({dtype}); leave it out with drop",
+        f"Zarr does not support the type of {name!r} ({dtype}); leave it out with drop",
         found.url,
     )
 
@@ -173,7 +173,7 @@ def _bare_encoding(name: str, found: HdfItem, dtype: np.dtype[Any]) -> str:
         return _encoding(found.item, dtype, [])
     except Exception as error:  # of the libraries that know all types
         raise bad_file(
-            f"the variable {name!r} has a type or a fill value that Zarr has not"
+            f"Zarr does not support the type or the fill value of {name!r}"
             f" ({dtype}): {error}; leave it out with drop",
             found.url,
         ) from None
@@ -336,7 +336,7 @@ def _chunks(name: str, found: HdfItem) -> FileReferences:
     if columns[:, 2].any():
         raise ObstacleError(
             "some of its chunks skipped a filter when they were written, which references cannot"
-            " tell"
+            " express"
         )
     grid = tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
     coords = np.array(places, np.int64) // np.array(dataset.chunks)

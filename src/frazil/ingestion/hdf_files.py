@@ -89,7 +89,9 @@ class HdfFiles:
 
     def _member(self, group: HdfItem, name: str, depth: int) -> HdfItem | None:
         if not depth:
-            raise bad_file(f"the link {name!r} leads on and on", group.url)
+            raise bad_file(
+                f"the link {name!r} leads to too many other links, or to itself", group.url
+            )
         links, key = group.item.id.links, name.encode("utf-8", "surrogateescape")
         if not links.exists(key):
             return None
@@ -99,7 +101,7 @@ class HdfFiles:
         if kind == h5l.TYPE_SOFT:
             return self.find(links.get_val(key).decode(), group, depth - 1)
         if kind != h5l.TYPE_EXTERNAL:
-            raise bad_file(f"the link {name!r} is of a kind that is not known", group.url)
+            raise bad_file(f"the link {name!r} is of an unknown kind", group.url)
         file, path = (part.decode() for part in links.get_val(key))
         url = self._file(file, group.url)
         return self.find(path, self._root(url), depth - 1)
@@ -129,16 +131,20 @@ class HdfFiles:
     def require_sources(self, found: HdfItem, depth: int = DEPTH) -> None:
         """Make sure that the library may read a dataset, and finds all that it consists of."""
         if self.raw_segments(found) and depth < DEPTH:
-            raise bad_file("a virtual dataset of datasets with files of raw values", found.url)
+            raise bad_file("a virtual dataset of external datasets is not supported", found.url)
         plist = found.item.id.get_create_plist()
         if plist.get_layout() != h5d.VIRTUAL:
             return
-        if local_path(found.url) is None or not depth:
-            raise bad_file("a virtual dataset is read from local disks only", found.url)
+        if local_path(found.url) is None:
+            raise bad_file("virtual datasets can be read from local disk only", found.url)
+        if not depth:
+            raise bad_file("a virtual dataset is nested too deeply in others", found.url)
         for number in range(plist.get_virtual_count()):
             file, name = plist.get_virtual_filename(number), plist.get_virtual_dsetname(number)
             if "%" in file.replace("%%", "") or "%" in name.replace("%%", ""):
-                raise bad_file(f"a virtual dataset of a pattern of files: {file!r}", found.url)
+                raise bad_file(
+                    f"virtual datasets with patterns ({file!r}) are not supported", found.url
+                )
             url = found.url if file == "." else self._file(file.replace("%%", "%"), found.url)
             source = self.find(name.replace("%%", "%"), self._root(url), depth - 1)
             if source is None or not isinstance(source.item, h5py.Dataset):

@@ -34,14 +34,14 @@ def scan_kerchunk_json(source: InputFile) -> ParsedFile:
     try:
         found = json.loads(data)
     except ValueError as error:
-        raise bad_file(f"the file is no JSON: {error}", url) from None
+        raise bad_file(f"the file is not valid JSON: {error}", url) from None
     if not isinstance(found, dict):
-        raise bad_file("the file is JSON, but no kerchunk references", url)
+        raise bad_file("the file is JSON, but has no kerchunk references", url)
     refs = found.get("refs", found)
     if found.get("gen"):
         raise bad_file("the references are generated ('gen'), which is not supported", url)
     if not isinstance(refs, dict) or not any(key.endswith(_META) for key in refs):
-        raise bad_file("the file is JSON, but no kerchunk references", url)
+        raise bad_file("the file is JSON, but has no kerchunk references", url)
     templates = found.get("templates") or {}
     if not isinstance(templates, dict):
         raise bad_file("the templates of the references are damaged", url)

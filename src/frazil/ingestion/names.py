@@ -1,4 +1,4 @@
-"""Names that a user gave, what files really have, and which variables are loaded. Pure.
+"""Matches names given by users with those in files, and decides which variables are loaded.
 
 Loaded variables are read and stored in the repository, rather than referred to. Coordinates are
 small, are needed at once by everybody who opens a dataset, and say how files follow each other:
@@ -23,7 +23,7 @@ LOAD_LIMIT: Final = 16 << 20
 
 @dataclass(slots=True)
 class VariableChoice:
-    """What a user wants loaded or left out of a file, beside what is loaded anyway."""
+    """Which variables of a file to load, beside the default ones, and which to leave out."""
 
     load: frozenset[str] = frozenset()
     drop: frozenset[str] = frozenset()
@@ -84,7 +84,7 @@ def with_real_names(
 def _joined(
     name: str, dims: Collection[str], variables: Collection[str], findings: Findings
 ) -> str:
-    """The dimension to join along; a name that is none makes a new one."""
+    """The dimension to concatenate along; an unknown name makes a new dimension."""
     found = meant(name, dims) or meant(name, variables)
     if found is not None:
         return found

@@ -196,7 +196,7 @@ def read_parsed(
     variables = parse(source, form).variables
     variable = next((each for each in variables if each.name == origin.name), None)
     if variable is None:
-        raise bad_file(f"the variable {origin.name!r} is gone", origin.url)
+        raise bad_file(f"the file has no variable {origin.name!r} any more", origin.url)
     return fetch_values(variable, region, options)
 
 

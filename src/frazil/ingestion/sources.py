@@ -107,7 +107,7 @@ _LOCAL_CLIENT: Final = LocalStore()
 
 @lru_cache(maxsize=_CLIENTS)
 def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectStore:
-    """A client; the last argument is a switch of the process that counts when it is made."""
+    """A client; the last argument is a process setting that is part of the cache key."""
     given = dict(options)
     if ALLOWED in given and root.startswith(WEB):
         given["opts"] = {ALLOWED: given.pop(ALLOWED)}
@@ -131,7 +131,7 @@ def registry_for(url: str, options: Mapping[str, Any]) -> ObjectStoreRegistry[An
 
 
 def look(url: str, options: Mapping[str, Any] | None = None) -> Identity | None:
-    """The state of a file; None when there is none, as with folders."""
+    """Size, ETag and time of a file; None if there is no such file, or it is a folder."""
     path = local_path(url)
     if path is not None:
         return _look_local(path)
@@ -197,7 +197,7 @@ def read_whole(url: str, options: Mapping[str, Any] | None = None) -> bytes | No
 
 @contextmanager
 def reading(url: str, prefix: str = "") -> Iterator[None]:
-    """Let what a store fails with be a `StorageError` that names the file, and begins as told."""
+    """Turn errors of a store into a `StorageError` that names the file, with a prefix."""
     try:
         yield
     except FOREIGN as error:
@@ -271,7 +271,7 @@ class Allowed:
         return cls(tuple(f"{as_url(each).rstrip('/')}/" for each in given))
 
     def require(self, named: str, by: str) -> str:
-        """The URL of a file that another one names, relative to it where it is so."""
+        """The URL of a file that another file names; relative names are relative to the latter."""
         url = _resolved(named, by)
         if any(_is_below(url, prefix) for prefix in self.prefixes):
             return url

@@ -129,7 +129,7 @@ def how_to_read(prefixes: Iterable[str]) -> str:
     kinds = {prefix.partition("://")[0] for prefix in prefixes}
     simple = kinds <= {"file"}
     return (
-        f"virtual chunks are read only by who allows it: --authorize {named} (command line),"
+        f"readers must authorise virtual chunks: --authorize {named} (command line),"
         f" authorize={named!r} (Spark), authorize_virtual_chunk_access (Python)"
         + ("" if simple else ", with the credentials of the reader")
     )

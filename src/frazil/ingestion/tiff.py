@@ -97,7 +97,7 @@ def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
     """The image without references."""
     if page.dtype is None or page.dtype.kind not in "biufc" or page.shaped[1] != 1:
         detail = f"{page.bitspersample} bits of sample format {page.sampleformat}"
-        raise bad_file(f"the image has pixels that Zarr has not ({detail})", url)
+        raise bad_file(f"Zarr does not support the pixel type of the image ({detail})", url)
     planes, _, height, width, samples = page.shaped
     bands = planes * samples
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, width)

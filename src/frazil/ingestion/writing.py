@@ -167,7 +167,7 @@ def write_values(
 
 
 def _as_stored(values: Array, dtype: np.dtype[Any], array: PlannedArray) -> Array:
-    """Values in the type that an array has already, if they can be."""
+    """Values converted to the type of an existing array, if they fit."""
     if values.dtype == dtype or dtype.kind in "TO":
         return values
     made = values.astype(dtype)
@@ -207,7 +207,7 @@ def _common_dtype(parts: Sequence[Array]) -> np.dtype[Any]:
 
 
 def _moved(plan: IngestPlan, array: PlannedArray, number: int, part: FileVariable) -> Array:
-    """Values of a file, counted in the units that times of all files are stored in.
+    """Values of a file, with times converted to the units in which they are stored.
 
     Bounds without units of their own count as the coordinate that they belong to.
     """

@@ -42,7 +42,7 @@ def zarr2_variable(
 ) -> FileVariable:
     """A variable from the documents `.zarray` and `.zattrs` of an array."""
     if isinstance(meta.get("dtype"), list):
-        raise bad_file(f"the array {name!r} has records with fields, which cannot be taken", url)
+        raise bad_file(f"the array {name!r} has a structured type, which is not supported", url)
     try:
         with without_zarr_warnings():
             made = zarr3_document(meta, attrs, unset=math.nan)
@@ -80,10 +80,10 @@ def scan_zarr(source: InputFile) -> ParsedFile:
     if "zarr.json" in keys:
         about = _read(f"{base}/zarr.json", options)
         if about.get("node_type") != "group":
-            raise bad_file("this is a single array; take the group that it is in", url)
+            raise bad_file("this is a single array; give the group that contains it", url)
         attributes = about.get("attributes") or {}
     elif ".zarray" in keys:
-        raise bad_file("this is a single array; take the group that it is in", url)
+        raise bad_file("this is a single array; give the group that contains it", url)
     else:
         attributes = _read(f"{base}/.zattrs", options) if ".zattrs" in keys else {}
     variables, below = [], []

@@ -1,8 +1,8 @@
-"""Deleting very many objects: in batches, ever more at once, and none that is too young.
+"""Deletes many objects: in batches, with growing concurrency, and none that is too young.
 
 What an open session has written is garbage until it is committed, and looks like any other
-garbage. Only its age tells them apart, so there is one floor for every way to delete, by the clock
-of the store.
+garbage. Only its age tells them apart, so one minimum age holds for every way to delete, by the
+clock of the store.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OnDeleted: TypeAlias = Callable[[list[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class DeleteLimits:
-    """How hard to try."""
+    """Limits on concurrency and failures."""
 
     max_concurrent_deletes: int = 10
     max_consecutive_delete_failures: int = 50
@@ -55,7 +55,7 @@ class DeleteReport:
     errors: list[str] = field(default_factory=list)
     """different messages, the first few"""
     left: set[str] = field(default_factory=set)
-    """keys of objects that would not go"""
+    """keys of objects that could not be deleted"""
 
     def add(self, other: DeleteReport) -> None:
         """Count what became of more objects."""

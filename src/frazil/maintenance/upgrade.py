@@ -184,7 +184,7 @@ def upgrade_v1_to_v2(
 
 
 def _announce(context: Context, info: RepoInfo) -> None:
-    """Let there be a repo object that can only be read."""
+    """Create a read-only repo object."""
     status = StoredStatus(RepoAvailability.read_only, info.status.set_at, UNDER_WAY)
     level = context.config.compression_level()
     made = create_repo_object(context.storage, replace(info, status=status), level)
@@ -196,7 +196,7 @@ def _announce(context: Context, info: RepoInfo) -> None:
 
 
 def _take_over(context: Context, at_once: int) -> RepoObjectRefs:
-    """Fence the refs of version 1, and let the repo object say what they said last."""
+    """Fence the refs of version 1, and copy what they said last to the repo object."""
     storage, config = context.storage, context.config
     old = RefFileRefs(storage, context.assets, config)
     for _ in attempts(config.update_retries()):
@@ -215,7 +215,7 @@ def _take_over(context: Context, at_once: int) -> RepoObjectRefs:
 
 
 def _with_late_config(old: RefFileRefs, info: RepoInfo, new: RepoObjectRefs) -> RepoObjectRefs:
-    """Take over a configuration that was stored while the refs were."""
+    """Take over a configuration that was stored while the refs were fenced."""
     late = old.stored_config()
     if late is not None and late != info.config:
         new.edit_config(lambda _: late)
@@ -303,7 +303,7 @@ def _check_leftovers(context: Context, info: RepoInfo) -> None:
 
 
 def _require_known(storage: Storage, info: RepoInfo, old: OldRefs) -> None:
-    """Refuse to give up refs of version 1 that lead to what version 2 does not know."""
+    """Refuse to delete refs of version 1 to snapshots that the repo object does not have."""
     for name, tip in [*old.branches.items(), *old.tags.items()]:
         if tip not in info.snapshots and storage.head(snapshot_key(tip)) is not None:
             raise SessionStateError(
@@ -367,7 +367,7 @@ class OldHistory:
 
 
 def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
-    """What must have happened, oldest first; times ascend strictly, as in a log really written."""
+    """A reconstructed operations log, oldest first; times ascend strictly, as in a real one."""
     events = sorted(_events(old), key=lambda event: event[0])
     entries: list[UpdateEntry] = []
     last = -1

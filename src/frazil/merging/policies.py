@@ -74,7 +74,7 @@ def _bad(policy: object) -> InvalidInputError:
 
 
 class Ledger:
-    """Asks for decisions and keeps them; without anybody to ask, what clashes is contested."""
+    """Resolves conflicts and records how; without a policy they are recorded as contested."""
 
     def __init__(self, decide: Decide | None) -> None:
         self._decide = decide
@@ -95,5 +95,5 @@ class Ledger:
         return side
 
     def leave(self, conflict: MergeConflict) -> None:
-        """Record a conflict that nobody can decide."""
+        """Record a conflict that a policy cannot resolve."""
         self.conflicts.append(conflict)

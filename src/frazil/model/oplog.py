@@ -178,11 +178,11 @@ class UpdateLog(Sequence[UpdateEntry]):
     ) -> None:
         self._source = columns
         self.written: Final = written
-        """the lines as the last file held them, which makes the next one quicker"""
+        """the encoded lines of the last file, which speed up encoding the next one"""
         self._key = key
 
     def keeping(self, written: WrittenRows) -> Self:
-        """The same log with its lines as a file holds them."""
+        """The same log with the encoded lines of a file."""
         return type(self)(self.columns, key=self._key, written=written)
 
     @classmethod
@@ -249,7 +249,7 @@ class UpdateLog(Sequence[UpdateEntry]):
         return type(self)(kept, key=self._key, written=self._written_of(cut)), before
 
     def _written_of(self, count: int) -> WrittenRows | None:
-        """What is written of so many lines after a new one, which changes the one below it too."""
+        """The encoded lines that stay valid after a new line, which also changes the next one."""
         if self.written is None:
             return None
         places = with_row(self.written.places, 0, NOWHERE)[:count]

@@ -42,7 +42,7 @@ ITEM: Final = np.dtype(
 )
 NO_PARENT: Final = -1
 MAX_PAGE: Final = 1024
-"""Commits of a page of history; the first pages are smaller, so that the newest come soon."""
+"""The largest number of commits of a page of history; the first pages are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class SnapshotColumns:
 
 
 class HistoryPage:
-    """Neighbours in a history, newest first; they are read together, when one is asked for."""
+    """Consecutive commits, newest first; they are decoded together, when one of them is used."""
 
     def __init__(self, table: SnapshotTable, rows: Sequence[int]) -> None:
         self._table = table
@@ -93,7 +93,7 @@ class HistoryPage:
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody has asked for what users see."""
+        """Whether the page was decoded."""
         return "shown" in self.__dict__
 
     @cached_property
@@ -127,11 +127,11 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         self.columns = columns
         self.codec = codec
         self.written: Final = written
-        """the rows as the last file held them, which makes the next one quicker"""
+        """the encoded rows of the last file, which speed up encoding the next one"""
         self._key = key
 
     def keeping(self, written: WrittenRows) -> Self:
-        """The same table with its rows as a file holds them."""
+        """The same table with the encoded rows of a file."""
         return self._like(self.columns, written)
 
     @classmethod

@@ -48,7 +48,7 @@ class SessionMode(NamedInt):
 
 
 class SpecVersion(NamedInt):
-    """Version of the format of a repository; below zero those before there were versions."""
+    """Version of the format of a repository; negative for the generations before version 1."""
 
     g1 = -3
     g2 = -2
@@ -66,7 +66,7 @@ class SpecVersion(NamedInt):
 
 
 class VersionSelection:
-    """Whose chunk stays when both sides wrote it; not a number, though it has one."""
+    """Whose chunk is kept if both sides wrote it; `int()` gives the official number."""
 
     __slots__ = ("_number", "name")
     Fail: ClassVar[VersionSelection]
@@ -105,7 +105,7 @@ class ConflictType(NamedInt):
     DeleteOfUpdatedArray = 9
     DeleteOfUpdatedGroup = 10
     MoveOperationCannotBeRebased = 11
-    ReliedUponChanged = 100  # of our own: what a plan had read was changed by somebody else
+    ReliedUponChanged = 100  # ours: somebody else changed what a plan had read
 
     def __repr__(self) -> str:
         return self.name
@@ -171,7 +171,7 @@ class SnapshotInfo(_Record):
     metadata: dict[str, JSON] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> object:
-        """Fill in the fields of a commit that stands on a page of history."""
+        """Decode the fields of a commit when one is first used."""
         known = self.__dict__
         place = known.get("_place")
         if place is not None:

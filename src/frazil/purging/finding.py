@@ -1,4 +1,4 @@
-"""Where the thing to erase is: which nodes, in which snapshots, logs, manifests and objects.
+"""Finds what to erase: which nodes, in which snapshots, logs, manifests and objects.
 
 A snapshot that differs little from the one before is written with the bytes of that one, in which
 nodes that were deleted or changed since lie dead. Nobody reads them, but they are there.
@@ -93,7 +93,7 @@ AT_ONCE: Final = 32
 
 @dataclass(slots=True, eq=False)
 class PurgeMatches:
-    """Everything that holds some of what shall go."""
+    """Everything that contains data to erase."""
 
     target: PurgeTarget
     history: dict[SnapshotId, SnapshotEntry]
@@ -201,7 +201,7 @@ def _file_history(context: Context, refs: RefFileRefs) -> dict[SnapshotId, Snaps
         try:
             found = {one: known.entry for one, known in history.reachable(there).items()}
             if len(there) == len(tips) or (now := _tips(refs)) == tips:
-                return found  # a ref to nothing is for fsck to tell
+                return found  # fsck reports refs to missing snapshots
         except SnapshotNotFoundError:
             if (now := _tips(refs)) == tips:
                 raise
@@ -339,7 +339,7 @@ def _look_at_manifests(storage: Storage, found: PurgeMatches) -> None:
 def _rows_to_go(
     found: PurgeMatches, manifest_id: ManifestId, node_id: NodeId, table: ChunkTable
 ) -> Flags:
-    """The references of an array that lead to cells which shall go."""
+    """The references of an array whose chunks have cells to erase."""
     if found.target.region is None:
         return np.ones(len(table), np.bool_)
     nodes = found.uses.get(manifest_id, {}).get(node_id) or found.documents.get(node_id, {})
@@ -361,7 +361,7 @@ def mentions(log: TransactionLog, nodes: frozenset[NodeId]) -> bool:
 
 
 def _look_at_logs(context: Context, found: PurgeMatches) -> None:
-    """Logs that name nodes which will not exist any more."""
+    """Find the logs that name erased nodes."""
     if found.target.region is not None:
         return
     pruned = {one for entry in found.history.values() for one in entry.pruned_ancestor_tx_logs}
@@ -375,7 +375,7 @@ def _look_at_logs(context: Context, found: PurgeMatches) -> None:
 
 
 def _add_descendants(found: PurgeMatches) -> None:
-    """Where files name their parents, what follows a snapshot with a new id needs one too."""
+    """Descendants of a rewritten snapshot get new ids too, if files name their parents."""
     known: dict[SnapshotId, bool] = {}
     for one in found.history:
         line: list[SnapshotId] = []

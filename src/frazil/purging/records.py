@@ -79,7 +79,7 @@ class Verification:
     objects: int = 0
     """erased objects that were asked for, or read, again"""
     leftovers: tuple[str, ...] = ()
-    """what still holds some of it"""
+    """files that still contain erased data"""
     unnamed_objects: int = 0
     """chunk objects that no manifest names: uploads of unfinished work, or garbage"""
 
@@ -112,7 +112,7 @@ class PurgeReport(ReportView):
     """objects with other chunks in them, in which the erased bytes are zero now"""
     bytes_erased: int = 0
     virtual_sources: tuple[str, ...] = ()
-    """files outside the repository that references pointed to; they are as they were"""
+    """source files of virtual chunks, which are not changed"""
     still_referenced: tuple[str, ...] = ()
     """other arrays that refer to the same bytes, which therefore stay"""
     backups: int = 0

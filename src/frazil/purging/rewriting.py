@@ -1,4 +1,4 @@
-"""Snapshots, manifests and logs as they are without the thing that is erased; under new ids.
+"""Rewrites snapshots, manifests and logs without the erased data, under new ids.
 
 Rewritten files get new names, so that no cache returns erased data under the name of a file that
 stays.
@@ -265,7 +265,7 @@ class Blanker:
         made = ahead(lambda key: self._blank_one(layout, key), fresh, AT_ONCE)
         for key, ref in zip(fresh, made, strict=True):
             self.done[key] = ref
-            if ref is not None:  # somebody may have built upon it since, and need no other
+            if ref is not None:  # a commit since may refer to it; it needs no other blanking
                 self.done[ref, key[1], encoding] = ref
         changed = [(key[1], ref) for key in keys if (ref := self.done[key]) is not None]
         gone = [key[1] for key in keys if self.done[key] is None]

@@ -1,6 +1,6 @@
-"""`repo.audit`: whether all is well, with what is stored and with what is about to be published.
+"""`repo.audit`: checks of what is stored, and of changes before they are published.
 
-Checks look at what was written, before it is published.
+A check of changes runs on the committed snapshot, before the branch moves there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 Run: TypeAlias = Callable[[Any], object]
-"""From a read-only session, or a dataset, to whether all is well."""
+"""The function of a check: takes a read-only session or a dataset, returns the verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class Check:
 
     @property
     def title(self) -> str:
-        """What reports call it."""
+        """The name of the check in reports."""
         return self.name or str(getattr(self.run, "__name__", "check"))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What became of one check."""
+    """The result of one check."""
 
     name: str
     passed: bool
@@ -69,7 +69,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuditReport(ReportView):
-    """What became of all checks of one snapshot."""
+    """The results of all checks of one snapshot."""
 
     snapshot_id: str
     """the snapshot that was looked at"""
@@ -161,7 +161,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Work:
-    """One staged piece of work, on its way."""
+    """The state of one `staged` block."""
 
     branch: str
     audit: str
@@ -172,7 +172,7 @@ class _Work:
     message: str
     metadata: dict[str, Any] | None
     changes: ChangeSet = field(default_factory=ChangeSet)
-    """those of the session, to be put on top of another tip if need be"""
+    """those of the session, to be rebased on another tip if necessary"""
 
 
 class Audit(Namespace):
@@ -198,7 +198,7 @@ class Audit(Namespace):
             deep: decode every chunk.
             virtual: ask the sources of virtual chunks, which must be authorised.
             max_findings: how many are told in full; the rest is counted.
-            runner: what has others read files, such as tasks of Spark.
+            runner: where files are read; threads of this process by default.
             progress: is told how far the work is.
 
         Raises:
@@ -231,7 +231,7 @@ class Audit(Namespace):
         Args:
             version: the snapshot to check; None means all that branches and tags reach.
             virtual: also ask whether the sources of virtual chunks changed.
-            runner: what has others read files, such as tasks of Spark.
+            runner: where files are read; threads of this process by default.
             progress: is told how far the work is.
         """
         from frazil.fsck.checking import verify
@@ -324,7 +324,7 @@ class Audit(Namespace):
         self._clean_up(audit, base, keep_audit_branch, None)
 
     def _clean_up(self, audit: str, base: str, keep: Keep, error: BaseException | None) -> None:
-        """Delete the audit branch, if nobody needs it; what was done stays done if that fails."""
+        """Delete the audit branch, unless it shall be kept; a failure is not an error."""
         try:
             tip = self._context.refs.branches().get(audit)
             is_needed = error is not None and tip != SnapshotId.parse(base)
@@ -392,7 +392,7 @@ def _fast_forward(context: Context, work: _Work, target: SnapshotId) -> None:
 def _moved_on(
     context: Context, work: _Work, labelled: SnapshotId, solver: ConflictSolver
 ) -> Session:
-    """The changes once more, on top of where the branch is now."""
+    """The changes again, rebased on the present tip of the branch."""
     tip = context.refs.branch_tip(work.branch)
     context.refs.reset_branch(work.audit, tip, labelled)
     session = Session(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SessionMethods(HistoryMethods):
-    """Ways to look into and to change the repository."""
+    """Methods that make sessions."""
 
     _session_class: ClassVar[type[Session]] = Session
 
@@ -54,7 +54,7 @@ class SessionMethods(HistoryMethods):
         return session
 
     def tip(self, branch: str, *, snapshot_id: str | None = None) -> Tip:
-        """Where a branch is now, for work that looks first and changes later.
+        """The present tip of a branch, for jobs that plan first and write later.
 
         Plan with its `readonly_session` and write with its `writable_session`: both are at the
         same snapshot, so that the commit notices what others committed in between. With

@@ -1,4 +1,4 @@
-"""`repo.space`: where the bytes of a repository are, and how they are freed."""
+"""`repo.space`: disk usage, expiry, garbage collection, compaction and erasure."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class Space(Namespace):
-    """What takes room, and what need not."""
+    """Disk usage, and how to free space."""
 
     # --- looking ---
 
     @verb(Effect.READS)
     def shares(self, by: UsageBy = "array", *, older_than: datetime | None = None) -> Shares:
-        """What each array, snapshot or branch refers to, alone and with others.
+        """Bytes that each array, snapshot or branch refers to, alone and shared with others.
 
         With `older_than` also what expiry of snapshots before that time would free.
         """

@@ -90,13 +90,13 @@ class Session(SnapshotView):
         reindex_array(self.state, node, forward, backward)
 
     def rely_on(self, *paths: str, values: bool = True) -> None:
-        """Say that changes of this session were planned by nodes that must stay as they are.
+        """Declare nodes that this session has read and that must not change before the commit.
 
-        A rebase then takes it for a conflict when somebody else has changed, deleted or made a
-        node at one of these paths, although this session does not write it.
+        It is then a conflict if somebody else has changed, deleted or created a node at one of
+        these paths, although this session does not write it.
 
         Args:
-            paths: of arrays or groups, or where there is nothing yet.
+            paths: paths of arrays or groups, also of nodes that do not exist.
             values: whether the chunks of arrays matter, and not only their metadata.
         """
         chosen = frozenset(node_path(absolute(path)) for path in paths)
@@ -104,7 +104,7 @@ class Session(SnapshotView):
         self.state.reliance |= relied
 
     def rely_on_dimensions(self, group: str, *dims: str, members: bool = False) -> None:
-        """The same for dimensions of a group, which must stay as long as they are.
+        """Declare dimensions of a group whose lengths must not change before the commit.
 
         Args:
             group: path of the group.
@@ -205,7 +205,7 @@ class Session(SnapshotView):
     def rewrite_manifests(
         self, message: str, metadata: dict[str, Any] | None, *, amend: bool
     ) -> str:
-        """Commit the same hierarchy with all manifests built anew by the present settings."""
+        """Commit the same hierarchy with all manifests rebuilt by the present settings."""
         self._require_commit(allow_empty=True)
         own = {"splitting_config": self.state.context.splitting_summary()}
         return self._put(message, metadata, own, amends=amend, rewrite_manifests=True)
@@ -215,7 +215,7 @@ class Session(SnapshotView):
 
         Raises:
             RebaseFailedError: there are conflicts that the solver does not solve.
-            ConflictError: these changes are committed already, although that seemed to fail.
+            ConflictError: these changes were committed already, although `commit` raised.
         """
         branch = self._on_branch()
         if earlier := self._publisher.landed():
@@ -299,7 +299,7 @@ class Session(SnapshotView):
         self.state.close(saved.snapshot.id)
         self._mode = SessionMode.readonly
         self._branch = None
-        # Last: after an interrupt above, this still tells that the commit has landed.
+        # Last, because after an interrupt above, this still shows that the commit was made.
         self._publisher.unresolved.clear()
         return str(saved.snapshot.id)
 
@@ -358,7 +358,7 @@ class ForkSession(Session):
 
     @property
     def mode(self) -> SessionMode:
-        """Forks cannot commit, so they are no writable sessions."""
+        """The mode of forks, which take changes but cannot commit."""
         return SessionMode.readonly
 
     def require_picklable(self) -> None:

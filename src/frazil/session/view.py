@@ -1,4 +1,4 @@
-"""A view of one snapshot: what it is, how it shows itself, and what is in it."""
+"""The read-only part of a session: properties, `repr`, and reading nodes and chunks."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _KINDS: Final = {
     InlineRef: ChunkType.inline,
 }
 _KEPT: Final = ("pack_writes", "skip_identical", "reliance", "origin_id")
-"""What of its state a copy of a session has besides the changes."""
+"""Attributes that a copy of a session keeps, besides the changes."""
 
 
 class SnapshotView(HasRepr):
-    """The part of a session that only looks."""
+    """The part of a session that reads."""
 
     shown_package = OURS
 
@@ -106,7 +106,7 @@ class SnapshotView(HasRepr):
 
     @property
     def pack_writes(self) -> bool | None:
-        """Whether small chunks that are written at once share objects, also through zarr. The
+        """Whether small chunks of one write are packed into shared objects, also through zarr. The
         default, None, stands for the setting of `frazil.config`. Forks inherit it.
         """
         return self.state.pack_writes
@@ -117,7 +117,7 @@ class SnapshotView(HasRepr):
 
     @property
     def skip_identical(self) -> bool | None:
-        """Whether chunks that are written with the bytes they have keep their references.
+        """Whether writing a chunk with unchanged bytes keeps its reference.
 
         The stored chunk is read first. The default, None, stands for the setting of
         `frazil.config`.
@@ -157,7 +157,7 @@ class SnapshotView(HasRepr):
         )
 
     def __hash__(self) -> int:
-        return hash(self.state.context.storage.url)  # equal sessions share it, whatever they do
+        return hash(self.state.context.storage.url)  # the same for equal sessions; it never changes
 
     def require_picklable(self) -> None:
         """Refuse to pickle a session whose copy could never be committed."""
@@ -234,7 +234,7 @@ class SnapshotView(HasRepr):
     def prefetch(self, array_paths: Iterable[str] | None = None) -> int:
         """Fetch the manifests of arrays, or of all, into the caches; return their number.
 
-        Lookups then wait for no storage, as long as `CachingConfig` lets them stay.
+        Lookups then need no storage, as long as the manifests stay in the caches (`CachingConfig`).
         """
         paths = None
         if array_paths is not None:

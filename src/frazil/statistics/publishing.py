@@ -1,8 +1,8 @@
-"""Rows of statistics that are kept only while what they describe is.
+"""Publishes rows of statistics, and deletes them again if their snapshot was erased.
 
-Whoever writes rows looks afterwards whether the snapshot that they are about is still there, and
-takes them back if not. Whoever erases takes snapshots out of history first, then destroys bytes,
-then looks for rows. So one of the two sees the other, and nothing that was erased is told later.
+After writing rows, a writer checks that their snapshot is still in history, and deletes the rows
+if not. A purge removes snapshots from history first, then destroys bytes, then searches for rows.
+So one of the two always sees the other, and no statistics of erased data remain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def publish(
 ) -> None:
     """Write rows about chunks of a snapshot, by decoding.
 
-    The commit is done, and stays so where they cannot be written: nobody relies on statistics.
+    The commit is already made. If the rows cannot be written, that is only a warning.
     """
     try:
         keep(context, held)
@@ -48,7 +48,7 @@ def keep(context: Context, held: Mapping[bytes, Sequence[Rows]]) -> int:
 def retract_if_gone(
     context: Context, held: Mapping[bytes, Sequence[Rows]], snapshot_id: SnapshotId
 ) -> DroppedRows:
-    """Take rows back when their snapshot has left history, whoever has merged their files since."""
+    """Delete rows if their snapshot is no longer in history, even if their files were merged."""
     if not any(map(len, held.values())) or context.refs.is_there(snapshot_id):
         return DroppedRows()
     told = np.unique(np.concatenate([row_keys(each) for parts in held.values() for each in parts]))

@@ -1,4 +1,4 @@
-"""Statistics of chunks while they are written, when their values are at hand."""
+"""Makes statistics of chunks while they are written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Held: TypeAlias = dict[bytes, list[Rows]]
 def recording(session: Session) -> Iterator[Recorder]:
     """Keep statistics of all chunks that a session writes in bulk, once it is committed.
 
-    What is committed inside is told when the block ends; what is not, never is.
+    Statistics of committed chunks are stored when the block ends; others are dropped.
     """
     state = session.state
     recorder = Recorder(state.context.containers.expand)
@@ -62,7 +62,7 @@ class Recorder:
     _decodings: dict[tuple[str, bytes], Decoding | None] = field(default_factory=dict)
 
     def begin(self, node: ArrayNode, coords: npt.NDArray[np.integer]) -> Watch | None:
-        """A watch for one write."""
+        """The rows of one write, to be filled."""
         key = (node.path, bytes(node.user_data))
         if key not in self._decodings:
             self._decodings[key] = decoding_of(node)
@@ -70,7 +70,7 @@ class Recorder:
         return None if decoding is None else Measured(self, decoding, coords)
 
     def add(self, held: Mapping[bytes, Iterable[Rows]]) -> None:
-        """Take what others have seen."""
+        """Add the rows of another recorder."""
         for decoding, rows in held.items():
             self.held.setdefault(decoding, []).extend(rows)
 
@@ -89,7 +89,7 @@ class Measured:
         self._seen = np.zeros(len(coords), np.bool_)
 
     def see(self, row: int, chunk: npt.NDArray[Any], data: Sequence[Bytes]) -> None:
-        """Measure a chunk as it will be read, whatever its codecs make of it."""
+        """Make the row of a chunk from the values that a reader will get."""
         chain = self._decoding.layout.chain
         full, inside = (tuple(each[row].tolist()) for each in self._shapes)
         try:

@@ -107,7 +107,7 @@ PLAIN: Final = Attributes()
 DEFAULT_LIMIT: Final = 256
 """Requests in flight at once to stores that are not on this machine."""
 CLOCK: Final = "frazil/clock/"
-"""Where objects are written for a moment to learn the time of a store."""
+"""The key prefix of temporary objects by which the time of a store is read."""
 
 
 class Storage(ABC, HasRepr):
@@ -115,7 +115,7 @@ class Storage(ABC, HasRepr):
 
     shown_name = "Storage"
     answers_inline: bool = False
-    """whether calls are so quick that handing them to a thread would cost more"""
+    """whether calls are so fast that a thread would cost more"""
 
     @abstractmethod
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes | None:
@@ -172,7 +172,7 @@ class Storage(ABC, HasRepr):
 
     @abstractmethod
     def default_settings(self) -> StorageSettings:
-        """The settings this backend uses where the configuration is silent."""
+        """The default settings of this backend."""
 
     @abstractmethod
     def with_settings(self, settings: StorageSettings) -> Storage:
@@ -184,7 +184,7 @@ class Storage(ABC, HasRepr):
         """Where this is, without secrets."""
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Answers[R]:
-        """Do `work`, which uses this storage, on every item: side by side where that pays."""
+        """Call `work`, which uses this storage, for every item, in threads if that is faster."""
         if self.answers_inline and len(items) <= FEW:
             return [work(item) for item in items]
         return fan_out(work, items)
@@ -234,7 +234,7 @@ class Storage(ABC, HasRepr):
         return True
 
     def with_attribution(self, attribution: Attribution) -> Storage:
-        """The same place, whose requests tell who they are made for, if there are requests."""
+        """The same place, with labels in the User-Agent of its requests, if there are requests."""
         return self
 
     def with_request_limit(self, max_concurrent_requests: int) -> Storage:
@@ -242,10 +242,10 @@ class Storage(ABC, HasRepr):
         return self
 
     def require_safe_commits(self) -> None:
-        """Make sure, before a repository is made here, that writers cannot overwrite each other.
+        """Check, before a repository is created here, that the store supports conditional writes.
 
         Raises:
-            StorageError: they could.
+            StorageError: it does not.
         """
 
     def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
@@ -275,7 +275,7 @@ class Storage(ABC, HasRepr):
         self.put(key, parts[0] if len(parts) == 1 else b"".join(parts), attributes)
 
     def duplicate(self, source: str, target: str, *, may_link: bool = True) -> None:
-        """Let an object that never changes be under another key too, whatever was there.
+        """Copy an immutable object to another key, overwriting what is there.
 
         Stores that can copy do it themselves; with `may_link` a second name for a file will do.
 
@@ -291,9 +291,9 @@ class Storage(ABC, HasRepr):
         """Return once these objects would survive a power cut; object stores need nothing."""
 
     def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
-        """Begin with what `make_durable` does; the answer, when called, waits for its end.
+        """Start what `make_durable` does; the returned function waits for its end.
 
-        There may be better things to do meanwhile than to wait.
+        So the caller can do other work meanwhile.
         """
         self.make_durable(keys)
         return lambda: None
@@ -393,7 +393,7 @@ def require_deleted(done: Deleted) -> None:
     """Make sure that a bulk delete has deleted everything.
 
     Raises:
-        StorageError: something would not go.
+        StorageError: an object could not be deleted.
     """
     if done.failed:
         key, reason = done.failed[0]

@@ -34,8 +34,7 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -63,16 +62,11 @@ from frazil.storage.base import (
     check_prefix,
     check_range,
 )
-from frazil.storage.durable import (
-    EarlySync,
-    can_sync_file_system,
-    sync,
-    sync_descriptor,
-    sync_file_system,
-)
+from frazil.storage.durable import sync, sync_descriptor
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
+from frazil.storage.folder_sync import FolderSync, sync_paths
 from frazil.storage.pieces import read_pieces
-from frazil.storage.pool import POOL_THREADS, fan_out, start_in_pool
+from frazil.storage.pool import fan_out
 from frazil.storage.posix import (
     ABSENT,
     READ,
@@ -97,13 +91,11 @@ T = TypeVar("T")
 Durability: TypeAlias = Literal["commit", "none"]
 
 LOCK_TIMEOUT_S: Final = 30.0
-"""Seconds; no write under the lock takes that long on a disk that works."""
+"""Seconds after which waiting for the lock is an error."""
 TURN_TIMEOUT_S: Final = 5.0
-"""how long writers who lost a race wait for another of them"""
-SYNC_ALL_FROM: Final = 128
-"""from how many files on syncing the whole file system is quicker than one by one"""
+"""seconds that a writer who lost a race waits for others that did"""
 LARGE: Final = 256 * 1024
-"""from how many bytes on reading in threads pays"""
+"""number of bytes from which on reading in threads is faster"""
 BATCH: Final = 64
 """objects per unit of work in a thread"""
 REMEMBERED: Final = 16 * 1024 * 1024
@@ -113,7 +105,7 @@ DELETERS: Final = 16
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 )
-"""What systems answer where a file cannot have a second name."""
+"""Error numbers of file systems without hard links."""
 
 
 class LocalStorage(Storage):
@@ -141,12 +133,10 @@ class LocalStorage(Storage):
         self._read_flags: Final = READ if follow_symlinks else READ | os.O_NOFOLLOW
         self._lock: Final = RootLock(self._root, timeout_s=LOCK_TIMEOUT_S)
         self._losers_lock: Final = RootLock(self._root, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME)
-        self._early: Final = EarlySync(lambda path: _sync([path]))
+        self._syncing: Final = FolderSync(self._root)
         self._real_folders: set[str] = set()
         self._last: Fetched | None = None
-        """what a conditional operation looked at: it is compared again and again"""
-        self._lasting_folders: frozenset[str] = frozenset()
-        """folders whose own names are on the disk"""
+        """the last object that a conditional operation read, which is often read again"""
 
     # --- reading ---
 
@@ -268,13 +258,13 @@ class LocalStorage(Storage):
     def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
         """Write the object from pieces of memory, which need not be joined before."""
         path = self._path(key)
-        self._early.forget(path)
+        self._syncing.forget(path)
         with naming(path):
             try:
                 if attributes.is_unnamed:
                     self._in_folder(path, lambda: create(path, parts))
                     if self._durability == "commit" and sum(map(len, parts)) >= LARGE:
-                        self._early.begin(path)
+                        self._syncing.begin(path)
                     return
             except FileExistsError:
                 pass
@@ -291,7 +281,7 @@ class LocalStorage(Storage):
     def put_if(
         self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
     ) -> Written | LostRace:
-        """Create or replace exactly; also the settings cannot turn the condition off."""
+        """Create or replace conditionally; no setting can turn the condition off."""
         return self.put_when(key, data, expected, lambda: None, attributes)
 
     def put_when(
@@ -302,7 +292,7 @@ class LocalStorage(Storage):
         ready: Callable[[], None],
         attributes: Attributes = PLAIN,
     ) -> Written | LostRace:
-        """The same once `ready` has returned; the new bytes go to the disk meanwhile."""
+        """`put_if`, once `ready` has returned; the new bytes are written to disk meanwhile."""
         path = self._path(key)
         with naming(path):
             # Staging costs a sync, which a race already lost should not pay.
@@ -316,7 +306,7 @@ class LocalStorage(Storage):
             if not written:
                 return LostRace(key)
             if self._durability == "commit":
-                self._make_name_last(os.path.dirname(path))
+                self._syncing.sync_names(os.path.dirname(path))
             return Written(self._version(staged.status, data))
 
     def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
@@ -380,8 +370,8 @@ class LocalStorage(Storage):
                 with self._lock.hold():
                     done = _total(map(self._delete, _by_folder(keys)))
                 if self._durability == "commit":
-                    # A branch that came back would lead to what was deleted as garbage since.
-                    _sync(sorted(folders))
+                    # A deleted branch that came back after a crash would lead to deleted chunks.
+                    sync_paths(sorted(folders))
                 return done
         return Deleted(len(keys))
 
@@ -398,7 +388,7 @@ class LocalStorage(Storage):
             return Deleted(0, failed=tuple((key, reason) for key in keys))
 
     def remove_staging(self, before: datetime) -> int:
-        """Delete what killed writers left half written before that time; tell how many.
+        """Delete temporary files that killed writers left before that time; return how many.
 
         Such files appear in no listing, so garbage collection does not see them.
         """
@@ -417,31 +407,10 @@ class LocalStorage(Storage):
         self.start_durable(keys)()
 
     def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
-        """Begin with that in threads; the answer, when called, waits for its end."""
+        """Start syncing in threads; the returned function waits for its end."""
         if self._durability == "none":
             return lambda: None
-        begun: list[Future[None]] = []
-        by_folder: dict[str, list[str]] = {}
-        for path in sorted({self._path(key) for key in keys}):
-            files = by_folder.setdefault(os.path.dirname(path), [])
-            early = self._early.find(path)
-            if early is None:
-                files.append(path)
-            else:
-                begun.append(early)
-        if sum(map(len, by_folder.values())) >= SYNC_ALL_FROM and can_sync_file_system():
-            return partial(_wait, [*begun, start_in_pool(self._sync_all)])
-        fresh = by_folder.keys() - self._lasting_folders
-        above = {folder for path in fresh for folder in self._folders_above(path)}
-        # All at once: the journal takes what comes together in one go.
-        shares = [*_shares(by_folder), *([folder] for folder in sorted(above))]
-        begun += [start_in_pool(partial(_sync, share)) for share in shares]
-
-        def wait() -> None:
-            _wait(begun)
-            self._lasting_folders |= fresh
-
-        return wait
+        return self._syncing.start({self._path(key) for key in keys})
 
     def clock(self) -> datetime:
         """The clock of the file system, which on a network is another than this machine's."""
@@ -455,10 +424,6 @@ class LocalStorage(Storage):
             with contextlib.suppress(StorageError, OSError):
                 stack.enter_context(self._losers_lock.hold())
             yield
-
-    def _sync_all(self) -> None:
-        with naming(self.path):
-            sync_file_system(self.path)
 
     # --- about this place ---
 
@@ -529,7 +494,7 @@ class LocalStorage(Storage):
         return f"{self._root}/{key}"
 
     def _refuse_links(self, folder: str) -> None:
-        """Look once at each folder on the way; it is we who make them afterwards."""
+        """Check each folder of the path once for symbolic links; later ones are made by us."""
         path = self._root
         for segment in folder.split("/"):
             path = f"{path}/{segment}"
@@ -545,27 +510,8 @@ class LocalStorage(Storage):
             self._real_folders.clear()
         self._real_folders.add(folder)
 
-    def _folders_above(self, path: str) -> Iterator[str]:
-        """Folders whose names in each other lead to a folder of ours.
-
-        Somebody else may have made one of them just now. That includes the root: its name is
-        in the folder above, unless we may not look there.
-        """
-        while len(path) > len(self._root):
-            path = path[: path.rindex("/")]
-            yield path or "/"
-        above = os.path.dirname(path)
-        if os.access(above, os.R_OK):
-            yield above
-
-    def _make_name_last(self, folder: str) -> None:
-        """Return once the names in a folder of ours would survive a power cut, and its own."""
-        above = () if folder in self._lasting_folders else self._folders_above(folder)
-        _sync([folder, *above])
-        self._lasting_folders |= {folder}
-
     def _check_absent(self, error: OSError, path: str) -> None:
-        """Return if the object is just not there; everything else was a failure."""
+        """Return if the object does not exist; raise for any other failure."""
         if error.errno == errno.ENOENT:
             return
         if error.errno == errno.ENOTDIR:
@@ -598,7 +544,7 @@ class LocalStorage(Storage):
 
     @contextlib.contextmanager
     def _staged(self, path: str, data: Bytes, *, is_lasting: bool = False) -> Iterator[StagedFile]:
-        """Write the bytes beside their target; whatever happens, no trace of it remains."""
+        """Write the bytes to a temporary file, which is always removed afterwards."""
         staged = self._in_folder(path, lambda: StagedFile(path))
         try:
             write_all(staged.descriptor, data)
@@ -609,7 +555,7 @@ class LocalStorage(Storage):
             staged.close()
 
     def _is_as_expected(self, path: str, expected: Version | None) -> bool:
-        """A quick look, which may be wrong in favour of "yes"; the answer that counts is later."""
+        """A quick check without the lock: "no" is certain, "yes" must be checked again."""
         try:
             status = os.lstat(path)
         except FileNotFoundError:
@@ -651,27 +597,8 @@ class LocalStorage(Storage):
         return True
 
 
-def _shares(by_folder: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
-    """What each thread syncs: files of one folder, and by one of them the names in it."""
-    for folder, paths in by_folder.items():
-        width = max(1, min(POOL_THREADS, len(paths)))
-        yield from (paths[number::width] for number in range(1, width))
-        yield [*paths[::width], folder]
-
-
-def _wait(begun: Iterable[Future[None]]) -> None:
-    for each in begun:
-        each.result()
-
-
-def _sync(paths: Sequence[str]) -> None:
-    for path in paths:
-        with naming(path):
-            sync(path)
-
-
 def _by_folder(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Keys of one folder each, shared out among a few threads: all want the folder's lock."""
+    """Groups of keys, one folder each, for a few threads: the kernel locks each folder."""
     size = max(BATCH, -(-len(keys) // DELETERS))
     folders: dict[str, list[str]] = {}
     for key in keys:

@@ -71,7 +71,7 @@ class S3Place:
     keeps_keys: bool = True
     """whether names are used as they are, not percent-encoded as in the official package"""
     accepts_http: bool = False
-    """whether an endpoint that begins with `http://` is consent enough to talk to it"""
+    """whether an endpoint that begins with `http://` needs no `allow_http`"""
 
     @property
     def endpoint(self) -> str | None:
@@ -155,7 +155,7 @@ class S3Place:
             config["checksum_algorithm"] = _CHECKSUMS[options.checksum_algorithm]
         if rooted:
             endpoint, is_hosted = self.endpoint, False
-            config["disable_bulk_delete"] = True  # its request body would lack the slash
+            config["disable_bulk_delete"] = True  # its request would lack the slash
         amazon = _amazon(region, self.bucket if is_hosted else "")
         if endpoint is None and any(map(os.environ.get, _ENDPOINTS)):
             endpoint = amazon  # obstore would take those of the environment, which do not count

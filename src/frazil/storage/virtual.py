@@ -44,7 +44,7 @@ MAX_END: Final = 2**63 - 1
 """No object is longer than file offsets can say."""
 
 _SUSPECT: Final = re.compile(r"(?<!:)/\.{0,2}(?:[/\n]|\Z)|[%\\?#\x00-\x09\x0b-\x1f\x7f]")
-"""What a location may hold that must be looked at more closely."""
+"""Characters of locations that need a closer check."""
 _FITTING: Final[tuple[tuple[type | tuple[type, ...], type], ...]] = (
     (S3_LIKE, Credentials.S3),
     (ObjectStoreConfig.Gcs, Credentials.Gcs),
@@ -72,7 +72,7 @@ class Containers:
         authorized: Authorized | None = None,
         trust: Trust = NOTHING,
     ) -> None:
-        """Look into a configuration, of which the caller has named what is in `trust`."""
+        """Read the containers of a configuration; `trust` is what the caller has named."""
         usable = [
             made
             for container in (config.virtual_chunk_containers or {}).values()
@@ -183,7 +183,7 @@ class Containers:
         return texts, covered
 
     def _is_plain(self, common: str, locations: Sequence[str]) -> bool:
-        """Whether locations with a common beginning are all covered, to be seen at a glance."""
+        """Whether locations with a common prefix are all covered, decided by the prefix alone."""
         if not is_settled(common) or not any(
             common.startswith(container.url_prefix) for container in self._containers
         ):
@@ -194,11 +194,11 @@ class Containers:
     def decide(self, location: str) -> tuple[VirtualChunkContainer, ParsedLocation]:
         """The container that covers a location, and the location taken apart.
 
-        This is the only place that says what may be asked for. Where it is asked for is a matter
-        of the container alone.
+        This is the only place that decides what may be read. The endpoint comes from the container
+        alone.
 
         Raises:
-            InvalidInputError: it is covered by none, or could mean something else than it seems.
+            InvalidInputError: no container covers it, or it is ambiguous.
         """
         found = parse_location(self.expand(location))
         if not found.key or found.key.endswith("/"):
@@ -340,7 +340,7 @@ class Containers:
 
 
 def _usable(container: VirtualChunkContainer) -> VirtualChunkContainer | None:
-    """A container from a stored configuration, put right, or None if it can serve nothing."""
+    """A container from a stored configuration, normalised; None if it cannot be used."""
     made = VirtualChunkContainer(_with_slash(container.url_prefix), container.store, container.name)
     try:
         made.check()

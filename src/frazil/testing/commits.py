@@ -1,140 +1,36 @@
-"""What every store of branches and tags must do, whatever the generation and the storage.
+"""The test suite of commit protocols, for every generation and storage.
 
 A subclass supplies the fixture `storage`, an empty place that belongs to the one test, and may
-narrow `spec`, which names the generation. Each handle on the repository is opened apart, as
-another process would.
+narrow `spec`, which names the generation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from frazil.commit.base import MAIN, Publication, RefStore, now_micros
+from frazil.commit.base import MAIN, Publication
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     ErrorKind,
     FormatError,
     RefNotFoundError,
-    SessionStateError,
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.formats.generation import generation_named
 from frazil.ids import SnapshotId
-from frazil.model.history import JSON, Snapshot, SnapshotEntry
-from frazil.opening import create_repository, open_context
-from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Storage, Version, Written
+from frazil.storage.base import Storage
+from frazil.testing.commit_refs import BranchContract, ConfigContract, HistoryContract, TagContract
+from frazil.testing.commit_scenes import (
+    MOST_CALLS,
+    CommitHandle,
+    InterposedStorage,
+    ScenesOfCommits,
+    handle,
+)
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from frazil.testing.storage import RACERS, race
-from frazil.transaction.context import Context
-
-SPECS = ("g1", "g2", "g3", "v1", "v2")
-"""One generation for each commit protocol, and both that use numbered files."""
-FIELD = "inline_chunk_threshold_bytes"
-MOST_CALLS = 60
-"""No step of a commit protocol makes so many storage calls."""
-
-
-class InterposedStorage(FaultyStorage):
-    """A storage on which others act once, just before or just after a conditional write."""
-
-    before: Callable[[], object] | None = None
-    after: Callable[[], object] | None = None
-    """when set, the reply to the write is lost as well"""
-
-    def put_if(
-        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
-    ) -> Written | LostRace:
-        """Write conditionally, with what others do around it."""
-        if self.before is not None:
-            action, self.before = self.before, None
-            action()
-        done = super().put_if(key, data, expected, attributes)
-        if self.after is not None:
-            action, self.after = self.after, None
-            action()
-            raise StorageError("planned loss of the reply", kind=ErrorKind.OBJECT_STORE, key=key)
-        return done
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CommitHandle:
-    """A repository as one process sees it."""
-
-    context: Context
-
-    @property
-    def refs(self) -> RefStore:
-        """Its branches and tags."""
-        return self.context.refs
-
-    def prepare(self, base: SnapshotId, message: str) -> SnapshotEntry:
-        """Write the files of a snapshot that is to follow `base`, and give its history entry."""
-        parent = self.refs.entry(base)
-        stores_parent = self.context.generation.stores_parent
-        snapshot = Snapshot(
-            id=SnapshotId.random(),
-            parent_id=base if stores_parent else None,
-            nodes=(),
-            flushed_at=max(now_micros(), parent.flushed_at + 1000),
-            message=message,
-            metadata={},
-            manifest_files=(),
-        )
-        self.context.assets.make_durable([self.context.assets.save_snapshot(snapshot)])
-        return SnapshotEntry(snapshot.id, base, snapshot.flushed_at, message, {})
-
-    def publication(self, message: str, branch: str = MAIN) -> Publication:
-        """A publication upon the present tip of a branch, ready to be published."""
-        base = self.refs.branch_tip(branch)
-        return Publication(branch, base, self.prepare(base, message))
-
-    def commit(self, message: str, branch: str = MAIN) -> SnapshotId:
-        """Publish an empty snapshot upon the present tip of a branch."""
-        publication = self.publication(message, branch)
-        self.refs.publish(publication)
-        return publication.entry.id
-
-    def messages(self, branch: str = MAIN) -> list[str]:
-        """The history of a branch, newest first, without the first snapshot."""
-        refs = self.refs
-        return [entry.message for entry in refs.ancestry(refs.branch_tip(branch))][:-1]
-
-
-def handle(storage: Storage) -> CommitHandle:
-    """Open the repository at a place."""
-    return CommitHandle(open_context(storage, None, None))
-
-
-class ScenesOfCommits:
-    """The fixtures that all parts of the contract share."""
-
-    @pytest.fixture(params=SPECS)
-    def spec(self, request: pytest.FixtureRequest) -> str:
-        """Name of a generation."""
-        return str(request.param)
-
-    @pytest.fixture
-    def place(self, storage: Storage, spec: str) -> Storage:
-        """A storage that holds a new repository."""
-        generation = generation_named(spec)
-        assert generation is not None
-        create_repository(storage, None, generation, check_clean_root=True)
-        return storage
-
-    @pytest.fixture
-    def ours(self, place: Storage) -> CommitHandle:
-        """The handle that a test uses."""
-        return handle(place)
-
-    @pytest.fixture
-    def theirs(self, place: Storage) -> CommitHandle:
-        """The handle of a concurrent writer."""
-        return handle(place)
 
 
 class PublishingContract(ScenesOfCommits):
@@ -317,231 +213,6 @@ class FailureContract(ScenesOfCommits):
             if len(line.calls) < call:
                 return
         pytest.fail(f"a publication made more than {MOST_CALLS} storage calls")
-
-
-class BranchContract(ScenesOfCommits):
-    """Branches are made once, moved from where they were seen, and deleted."""
-
-    def test_a_branch_starts_where_it_is_told(
-        self, ours: CommitHandle, theirs: CommitHandle
-    ) -> None:
-        first = ours.commit("first")
-        ours.commit("second")
-        ours.refs.create_branch("dev", first)
-        assert theirs.refs.branch_tip("dev") == first
-        assert {*theirs.refs.branches()} == {MAIN, "dev"}
-        theirs.commit("on dev", "dev")
-        assert ours.messages("dev") == ["on dev", "first"]
-        assert ours.messages() == ["second", "first"]
-
-    def test_a_branch_is_not_made_twice(self, ours: CommitHandle, theirs: CommitHandle) -> None:
-        first = ours.refs.branch_tip(MAIN)
-        second = ours.commit("second")
-        ours.refs.create_branch("dev", first)
-        with pytest.raises((ConflictError, AlreadyExistsError)):
-            theirs.refs.create_branch("dev", second)
-        assert ours.refs.branch_tip("dev") == first
-
-    def test_one_of_many_who_make_a_branch_wins(self, place: Storage) -> None:
-        handles = [handle(place) for _ in range(RACERS)]
-        targets = [handles[0].commit(f"target {number}") for number in range(RACERS)]
-        won = race(lambda n: succeeds(lambda: handles[n].refs.create_branch("dev", targets[n])))
-        assert won.count(True) == 1
-        assert handles[0].refs.branch_tip("dev") == targets[won.index(True)]
-
-    def test_a_branch_needs_a_snapshot(self, ours: CommitHandle) -> None:
-        with pytest.raises(SnapshotNotFoundError):
-            ours.refs.create_branch("dev", SnapshotId.random())
-        with pytest.raises(RefNotFoundError):
-            ours.refs.branch_tip("dev")
-        assert {*ours.refs.branches()} == {MAIN}
-
-    def test_a_reset_moves_a_branch_from_where_it_was_seen(
-        self, ours: CommitHandle, theirs: CommitHandle
-    ) -> None:
-        first, second = ours.commit("first"), ours.commit("second")
-        ours.refs.reset_branch(MAIN, first, second)
-        assert theirs.messages() == ["first"]
-        with pytest.raises(ConflictError) as caught:
-            theirs.refs.reset_branch(MAIN, second, second)
-        assert caught.value.kind is ErrorKind.BRANCH_UPDATE_CONFLICT
-        assert caught.value.actual_parent == str(first)
-        theirs.refs.reset_branch(MAIN, second, None)
-        assert ours.messages() == ["second", "first"]
-
-    def test_a_reset_that_is_overtaken_is_refused(
-        self, place: Storage, theirs: CommitHandle
-    ) -> None:
-        line = InterposedStorage(place)
-        ours = handle(line)
-        first, second = ours.commit("first"), ours.commit("second")
-        line.before = lambda: theirs.commit("theirs")
-        with pytest.raises(ConflictError):
-            ours.refs.reset_branch(MAIN, first, second)
-        assert theirs.messages() == ["theirs", "second", "first"]
-
-    def test_a_reset_needs_a_branch_and_its_snapshots(self, ours: CommitHandle) -> None:
-        tip, unknown = ours.commit("first"), SnapshotId.random()
-        with pytest.raises(RefNotFoundError):
-            ours.refs.reset_branch("none", tip, None)
-        with pytest.raises(SnapshotNotFoundError):
-            ours.refs.reset_branch(MAIN, unknown, None)
-        with pytest.raises(SnapshotNotFoundError):
-            ours.refs.reset_branch(MAIN, tip, None, frozenset({unknown}))
-        assert ours.messages() == ["first"]
-
-    def test_a_deleted_branch_is_gone_and_its_name_is_free(
-        self, ours: CommitHandle, theirs: CommitHandle
-    ) -> None:
-        first, second = ours.commit("first"), ours.commit("second")
-        ours.refs.create_branch("dev", first)
-        late = theirs.publication("late", "dev")
-        ours.refs.delete_branch("dev", first)
-        assert {*theirs.refs.branches()} == {MAIN}
-        for refused in (
-            lambda: theirs.refs.branch_tip("dev"),
-            lambda: theirs.refs.publish(late),
-            lambda: theirs.refs.delete_branch("dev"),
-        ):
-            with pytest.raises(RefNotFoundError):
-                refused()
-        ours.refs.create_branch("dev", second)
-        with pytest.raises(ConflictError):
-            theirs.refs.publish(late)
-        assert theirs.messages("dev") == ["second", "first"]
-
-    def test_a_branch_that_moved_is_not_deleted(
-        self, ours: CommitHandle, theirs: CommitHandle
-    ) -> None:
-        first = ours.commit("first")
-        ours.refs.create_branch("dev", first)
-        theirs.commit("theirs", "dev")
-        with pytest.raises(ConflictError):
-            ours.refs.delete_branch("dev", first)
-        assert ours.messages("dev") == ["theirs", "first"]
-        ours.refs.delete_branch("dev")
-        assert {*theirs.refs.branches()} == {MAIN}
-
-    def test_main_stays(self, ours: CommitHandle) -> None:
-        with pytest.raises(SessionStateError) as caught:
-            ours.refs.delete_branch(MAIN)
-        assert caught.value.kind is ErrorKind.CANNOT_DELETE_MAIN
-        assert MAIN in ours.refs.branches()
-
-
-class TagContract(ScenesOfCommits):
-    """A tag is made once, and never again under the same name."""
-
-    def test_a_tag_stays_where_it_was_made(self, ours: CommitHandle, theirs: CommitHandle) -> None:
-        first = ours.commit("first")
-        ours.refs.create_tag("v1", first)
-        second = ours.commit("second")
-        assert theirs.refs.tag_target("v1") == first
-        assert dict(theirs.refs.tags()) == {"v1": first}
-        with pytest.raises(AlreadyExistsError):
-            theirs.refs.create_tag("v1", second)
-        assert ours.refs.tag_target("v1") == first
-
-    def test_one_of_many_who_make_a_tag_wins(self, place: Storage) -> None:
-        handles = [handle(place) for _ in range(RACERS)]
-        targets = [handles[0].commit(f"target {number}") for number in range(RACERS)]
-        won = race(lambda n: succeeds(lambda: handles[n].refs.create_tag("v1", targets[n])))
-        assert won.count(True) == 1
-        assert handles[0].refs.tag_target("v1") == targets[won.index(True)]
-
-    def test_a_tag_needs_a_snapshot(self, ours: CommitHandle) -> None:
-        with pytest.raises(SnapshotNotFoundError):
-            ours.refs.create_tag("v1", SnapshotId.random())
-        with pytest.raises(RefNotFoundError):
-            ours.refs.tag_target("v1")
-        assert dict(ours.refs.tags()) == {}
-
-    def test_the_name_of_a_deleted_tag_is_not_used_again(
-        self, ours: CommitHandle, theirs: CommitHandle
-    ) -> None:
-        first = ours.commit("first")
-        ours.refs.create_tag("v1", first)
-        if not ours.context.generation.deletes_tags:
-            with pytest.raises(FormatError):
-                ours.refs.delete_tag("v1")
-            assert theirs.refs.tag_target("v1") == first
-            return
-        ours.refs.delete_tag("v1")
-        assert dict(theirs.refs.tags()) == {}
-        for refused in (
-            lambda: theirs.refs.tag_target("v1"),
-            lambda: theirs.refs.delete_tag("v1"),
-        ):
-            with pytest.raises(RefNotFoundError):
-                refused()
-        with pytest.raises(AlreadyExistsError):
-            theirs.refs.create_tag("v1", first)
-
-
-class HistoryContract(ScenesOfCommits):
-    """History is told from the newest snapshot to the first, and knows nothing else."""
-
-    def test_unknown_snapshots_are_refused(self, ours: CommitHandle) -> None:
-        unknown = SnapshotId.random()
-        for refused in (
-            lambda: ours.refs.entry(unknown),
-            lambda: ours.refs.require_known(unknown),
-            lambda: [*ours.refs.ancestry(unknown)],
-        ):
-            with pytest.raises(SnapshotNotFoundError):
-                refused()
-
-    def test_times_find_snapshots(self, ours: CommitHandle) -> None:
-        first, second = ours.commit("first"), ours.commit("second")
-        entries = [ours.refs.entry(one) for one in (first, second)]
-        assert ours.refs.last_before(second, entries[1].flushed_at) == second
-        assert ours.refs.last_before(second, entries[1].flushed_at - 1) == first
-        assert ours.refs.last_before(second, 0) is None
-
-    def test_all_snapshots_are_below_the_heads(self, ours: CommitHandle) -> None:
-        first, second = ours.commit("first"), ours.commit("second")
-        ours.refs.create_branch("dev", first)
-        third = ours.commit("on dev", "dev")
-        known = {entry.id for head in ours.refs.heads() for entry in ours.refs.ancestry(head)}
-        assert {first, second, third} <= known
-
-
-class ConfigContract(ScenesOfCommits):
-    """The stored configuration is edited, never replaced unseen."""
-
-    def test_edits_in_threads_lose_nothing(self, place: Storage, ours: CommitHandle) -> None:
-        if not ours.context.generation.keeps_config:
-            assert ours.refs.stored_config() is None
-            with pytest.raises(FormatError):
-                ours.refs.edit_config(lambda _: {})
-            return
-
-        def count(stored: JSON | None) -> JSON:
-            found = dict(stored or {})
-            found[FIELD] = (found.get(FIELD) or 0) + 1
-            return found
-
-        handles = [handle(place) for _ in range(RACERS)]
-        race(lambda number: handles[number].refs.edit_config(count))
-        stored = ours.refs.stored_config()
-        assert isinstance(stored, dict)
-        assert stored[FIELD] == RACERS
-
-    def test_an_edit_moves_no_branch(self, ours: CommitHandle, theirs: CommitHandle) -> None:
-        if ours.context.generation.keeps_config:
-            ours.commit("first")
-            ours.refs.edit_config(lambda stored: {**dict(stored or {}), FIELD: 7})
-            ours.commit("second")
-            assert theirs.messages() == ["second", "first"]
-
-
-def succeeds(work: Callable[[], object]) -> bool:
-    """Whether nobody else was faster."""
-    try:
-        work()
-    except (ConflictError, AlreadyExistsError):
-        return False
-    return True
 
 
 class CommitContract(

@@ -1,4 +1,4 @@
-"""What every storage must do, whatever is behind it.
+"""The test suite of storages.
 
 A backend inherits `StorageContract` and supplies a fixture `storage`: an empty place that
 belongs to the one test.

@@ -26,7 +26,7 @@ from frazil.transaction.working import WorkingState
 from frazil.transfer.cloning import BATCH_BYTES, TASK_CHUNKS, require_empty, storage_at
 
 CELL_BYTES: Final = 8
-"""What a cell takes, where it is guessed how much is to be copied."""
+"""Assumed bytes per cell, to estimate how much is copied."""
 
 
 @dataclass(frozen=True, slots=True)

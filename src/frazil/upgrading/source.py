@@ -118,12 +118,12 @@ def target_generation(to: int) -> Generation:
 
 
 def marker(target: Generation) -> str:
-    """What a fence says of where the repository lives on."""
+    """The text of a fence that names the new generation."""
     return f"spec-v{target.spec}"
 
 
 def cannot(message: str, **facts: object) -> SessionStateError:
-    """The error for an upgrade that makes no sense in the present state."""
+    """The error for an upgrade that is impossible in the present state."""
     return SessionStateError(message, kind=ErrorKind.INVALID_REPOSITORY_MIGRATION, **facts)
 
 
@@ -244,7 +244,7 @@ class UpgradeSource:
         return root if history[root].is_empty else None
 
     def stored_id(self, id: SnapshotId) -> str:
-        """How the old files spell the id of a snapshot."""
+        """The id of a snapshot as the old files spell it."""
         if isinstance(self.refs, StateFileRefs):
             item = self.refs.state.find(id)
             return str(id) if item is None else item.name
@@ -307,7 +307,7 @@ def preserved_keys(place: Storage) -> list[str]:
 
 
 def put_back(place: Storage, key: str) -> bool:
-    """Let a file be again what it was; tell whether that made a difference."""
+    """Restore a file; return whether that changed it."""
     original, now = place.get(PRESERVED + key), place.get(key)
     if original is None or original == now:
         return False

@@ -1,4 +1,4 @@
-"""Who may ask: the host, the origin, the method and the token are checked before anything else.
+"""Access control: host, origin, method and token are checked before anything else.
 
 A page of another site can make a browser send requests here, and a name of another site can be
 pointed here (DNS rebinding). The first is told by `Origin` and `Sec-Fetch-Site`, the second by

@@ -123,7 +123,7 @@ def _rely(session: Session, dataset: xr.Dataset, options: Mapping[str, Any]) -> 
 
 @contextlib.contextmanager
 def _warned(session: Session) -> Iterator[None]:
-    """Tell who meets an error that the session may hold a part of the write.
+    """Add a note to errors that the session may contain a part of the write.
 
     Undoing it here could take away what other threads wrote to the session meanwhile.
     """

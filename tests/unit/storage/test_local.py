@@ -24,7 +24,8 @@ import pytest
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError, StorageError
 from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Unchanged, Version, Written
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
-from frazil.storage.local import LARGE, SYNC_ALL_FROM, Durability, LocalStorage
+from frazil.storage.folder_sync import SYNC_ALL_FROM
+from frazil.storage.local import LARGE, Durability, LocalStorage
 from tests.support.forking import Forked
 from tests.support.power_cut import Recorder, Synced
 

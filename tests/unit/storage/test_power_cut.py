@@ -16,7 +16,8 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.assets import CHUNK
 from frazil.storage.base import Storage
-from frazil.storage.local import LARGE, SYNC_ALL_FROM, LocalStorage
+from frazil.storage.folder_sync import SYNC_ALL_FROM
+from frazil.storage.local import LARGE, LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.posix import is_staging
 from tests.support.actions import (
