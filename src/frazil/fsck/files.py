@@ -16,7 +16,13 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from frazil.commit.by_repo_object import REPO_KEY
-from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
+from frazil.errors import (
+    ErrorKind,
+    FormatError,
+    InvalidInputError,
+    RepositoryNotFoundError,
+    StorageError,
+)
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, has_checksum, unseal
@@ -35,7 +41,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
-from frazil.storage.assets import SNAPSHOTS, Lru, log_key, manifest_key, snapshot_key
+from frazil.storage.assets import SNAPSHOTS, Assets, Lru, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.pool import inline
 from frazil.transaction.context import Context, make_context
@@ -57,7 +63,7 @@ class CheckedFile(Generic[T]):
     size_bytes: int = 0
     spec: int = 0
     root: Table | None = None
-    """the raw root table, where the body can be unpacked"""
+    """the raw root table, where there is one and the body can be unpacked"""
     content: T | None = None
     findings: tuple[Finding, ...] = ()
     is_checked: bool = False
@@ -210,9 +216,10 @@ def ascends(items: Sequence[bytes]) -> bool:
 class RepositoryFiles:
     """The files of a repository, straight from its storage; a few are kept for comparisons."""
 
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.objects = ChunkObjects(storage)
+    def __init__(self, assets: Assets) -> None:
+        self.assets = assets
+        self.storage = assets.storage
+        self.objects = ChunkObjects(self.storage)
         self._unchecked: dict[str, int] = {}
         self._under_way: dict[str, Lock] = {}
         self._snapshots: Lru[SnapshotId, CheckedFile[Snapshot]] = Lru(
@@ -224,19 +231,18 @@ class RepositoryFiles:
 
     def snapshot(self, snapshot_id: SnapshotId) -> CheckedFile[Snapshot] | None:
         """A snapshot, or None when there is no such file."""
-        return self._load(
-            self._snapshots, snapshot_id, snapshot_key(snapshot_id), read_snapshot_file
-        )
+        key, fresh = snapshot_key(snapshot_id), self.assets.fresh_snapshot
+        return self._load(self._snapshots, snapshot_id, key, read_snapshot_file, fresh)
 
     def manifest(self, manifest_id: ManifestId) -> CheckedFile[Manifest] | None:
         """A manifest, or None when there is no such file."""
-        return self._load(
-            self._manifests, manifest_id, manifest_key(manifest_id), read_manifest_file
-        )
+        key, fresh = manifest_key(manifest_id), self.assets.fresh_manifest
+        return self._load(self._manifests, manifest_id, key, read_manifest_file, fresh)
 
     def log(self, snapshot_id: SnapshotId) -> CheckedFile[TransactionLog] | None:
         """A transaction log, or None when there is no such file."""
-        return self._fetch(log_key(snapshot_id), read_log_file)
+        key, fresh = log_key(snapshot_id), self.assets.fresh_log
+        return self._fetch(snapshot_id, key, read_log_file, fresh)
 
     def tables(self, manifest_id: ManifestId, node_id: NodeId) -> ChunkTable | None:
         """The references of an array in a manifest; None when it cannot be read."""
@@ -251,26 +257,41 @@ class RepositoryFiles:
         name: K,
         key: str,
         read: Callable[[bytes, str], CheckedFile[T]],
+        fresh: Callable[[K], T | None],
     ) -> CheckedFile[T] | None:
         found = cache.get(name)
         if found is not None:
             return found
         # Snapshots are checked side by side, each with its parent: one of two threads reads a file.
         with self._under_way.setdefault(key, Lock()), inline():
-            found = cache.get(name) or self._fetch(key, read)
+            found = cache.get(name) or self._fetch(name, key, read, fresh)
             if found is not None:
                 cache.put(name, found)
         self._under_way.pop(key, None)
         return found
 
     def _fetch(
-        self, key: str, read: Callable[[bytes, str], CheckedFile[T]]
+        self,
+        name: K,
+        key: str,
+        read: Callable[[bytes, str], CheckedFile[T]],
+        fresh: Callable[[K], T | None],
     ) -> CheckedFile[T] | None:
-        try:
-            blob = self.storage.get(key)
-        except FormatError as error:  # a file of an older generation, which is decoded to be read
-            return CheckedFile(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
+        if self.assets.generation.is_legacy:
+            return self._record(name, key, fresh)
+        blob = self.storage.get(key)
         return None if blob is None else self._noted(key, read(blob, key))
+
+    def _record(self, name: K, key: str, fresh: Callable[[K], T | None]) -> CheckedFile[T] | None:
+        """A file of an older generation; of its bytes its decoder alone can tell anything."""
+        try:
+            content = fresh(name)
+        except (FormatError, StorageError) as error:
+            if isinstance(error, StorageError) and error.kind != ErrorKind.OBJECT_NOT_FOUND:
+                raise
+            return CheckedFile(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
+        spec = self.assets.generation.spec
+        return None if content is None else CheckedFile(spec=spec, content=content)
 
     def _noted(self, key: str, read: CheckedFile[T]) -> CheckedFile[T]:
         if read.content is not None and not read.is_checked:

@@ -22,7 +22,7 @@ from frazil.formats.repo_info import decode_repo_info
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import ManifestId, ObjectId, SnapshotId
-from frazil.maintenance.listing import manifest_blob, snapshot_blob
+from frazil.maintenance.listing import of_manifest, of_snapshot, read_manifest, read_snapshot
 from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -59,6 +59,16 @@ def _header(envelope: Envelope) -> Described:
     }
 
 
+def _old_header(context: Context, file_type: str) -> Described:
+    """What takes its place for files from before spec 1, which are shown as what they mean."""
+    generation = context.generation
+    return {
+        "generation": generation.full_name,
+        "spec_version": spec(generation.spec),
+        "file_type": file_type,
+    }
+
+
 def spec(number: int) -> str:
     """A spec version as text."""
     return f"{number}.0"
@@ -80,11 +90,11 @@ def moment_of(when: datetime) -> str:
 # --- snapshots ---
 
 
-def _snapshot(found: Snapshot, envelope: Envelope) -> Described:
+def _snapshot(found: Snapshot, header: Described) -> Described:
     """A snapshot file."""
     return {
         "id": str(found.id),
-        "header": _header(envelope),
+        "header": header,
         "flushed_at": time_text(found.flushed_at),
         "commit_message": found.message,
         "metadata": dict(found.metadata),
@@ -126,7 +136,9 @@ def _node(node: Node) -> Described:
 # --- manifests ---
 
 
-def _manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
+def _manifest(
+    found: Manifest, header: Described, size_bytes: int, compression: Described
+) -> Described:
     """A manifest file: how many references of which kind, not each of them."""
     arrays = [{"node_id": str(node), **_counts(table)} for node, table in found.tables()]
     totals = {
@@ -135,13 +147,20 @@ def _manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
     }
     return {
         "id": str(found.id),
-        "header": _header(envelope),
-        "size_bytes": len(envelope.body),
+        "header": header,
+        "size_bytes": size_bytes,
         "num_arrays": len(arrays),
         **totals,
         "arrays": arrays,
-        "compression": _location_compression(Buffer(envelope.body, key)),
+        "compression": compression,
     }
+
+
+def _manifest_file(blob: bytes, key: str) -> Described:
+    envelope = unseal(blob, FileKind.MANIFEST, key=key)
+    compression = _location_compression(Buffer(envelope.body, key))
+    found = decode_manifest(blob, key=key)
+    return _manifest(found, _header(envelope), len(envelope.body), compression)
 
 
 def _counts(table: ChunkTable) -> Described:
@@ -173,10 +192,10 @@ def _location_compression(buffer: Buffer) -> Described:
 # --- transaction logs ---
 
 
-def _log(found: TransactionLog, envelope: Envelope) -> Described:
+def _log(found: TransactionLog, header: Described) -> Described:
     """A transaction log."""
     return {
-        "header": _header(envelope),
+        "header": header,
         **{name: [*map(str, getattr(found, name))] for name in ID_LISTS},
         "updated_chunks": [
             {"node_id": str(node), "chunks": coords.tolist()}
@@ -273,17 +292,25 @@ COLLAPSED: Final = (
 
 def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
     """A snapshot file."""
-    blob, key = snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id)
+    if context.generation.is_legacy:
+        old = read_snapshot(context.assets, snapshot_id)
+        return _snapshot(old, _old_header(context, "snapshot"))
+    key = snapshot_key(snapshot_id)
+    blob = of_snapshot(context.storage.get(key), snapshot_id)
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
-    return _snapshot(decode_snapshot(blob, key=key), envelope)
+    return _snapshot(decode_snapshot(blob, key=key), _header(envelope))
 
 
 def inspect_manifest(context: Context, manifest_id: str) -> Described:
     """A manifest file."""
     found = ManifestId.parse(manifest_id)
-    blob, key = manifest_blob(context.storage, found), manifest_key(found)
-    envelope = unseal(blob, FileKind.MANIFEST, key=key)
-    return _manifest(decode_manifest(blob, key=key), envelope, key)
+    key = manifest_key(found)
+    if not context.generation.is_legacy:
+        return _manifest_file(of_manifest(context.storage.get(key), found), key)
+    old, item = read_manifest(context.assets, found), context.storage.head(key)
+    size = 0 if item is None else item.size_bytes
+    plain = {"uses_location_compression": False, "num_compressed_refs": 0}
+    return _manifest(old, _old_header(context, "manifest"), size, plain)
 
 
 def inspect_repo_info(context: Context) -> Described:
@@ -298,26 +325,33 @@ def inspect_repo_info(context: Context) -> Described:
 
 def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Described:
     """A transaction log, united with those that the snapshot took over from lost ancestors."""
-    key = log_key(snapshot_id)
-    blob = context.storage.get(key)
-    if blob is None:
-        raise StorageError("no such log", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
-    envelope = unseal(blob, FileKind.TRANSACTION_LOG, key=key)
-    own = decode_log(blob, key=key)
+    own, header = _own_log(context, snapshot_id)
     pruned = _pruned(context, snapshot_id)
     if not pruned:
-        return _log(own, envelope)
+        return _log(own, header)
     found = {one: context.assets.log(one) for one in pruned}
     older = [log for log in found.values() if log is not None]
     merged: TransactionLog = reduce(unite, [*older, own])
     return {
-        **_log(merged, envelope),
+        **_log(merged, header),
         "synthetic_composite": {
             "note": COLLAPSED,
             "merged_pruned_ancestor_tx_logs": [str(log.id) for log in older],
             "missing_tx_logs": [str(one) for one, log in found.items() if log is None],
         },
     }
+
+
+def _own_log(context: Context, snapshot_id: SnapshotId) -> tuple[TransactionLog, Described]:
+    key = log_key(snapshot_id)
+    if context.generation.is_legacy:
+        old = context.assets.fresh_log(snapshot_id)
+        if old is not None:
+            return old, _old_header(context, "transaction-log")
+    elif (blob := context.storage.get(key)) is not None:
+        envelope = unseal(blob, FileKind.TRANSACTION_LOG, key=key)
+        return decode_log(blob, key=key), _header(envelope)
+    raise StorageError("no such log", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
 
 
 def _pruned(context: Context, snapshot_id: SnapshotId) -> tuple[SnapshotId, ...]:
@@ -351,13 +385,13 @@ def inspect_file(blob: bytes, key: str) -> Described:
         case FileKind.SNAPSHOT:
             snapshot = decode_snapshot(blob, key=key)
             parent = snapshot.parent_id
-            description = _snapshot(snapshot, envelope)
+            description = _snapshot(snapshot, _header(envelope))
             return {**description, "parent_id": None if parent is None else str(parent)}
         case FileKind.MANIFEST:
-            return _manifest(decode_manifest(blob, key=key), envelope, key)
+            return _manifest_file(blob, key)
         case FileKind.TRANSACTION_LOG:
             log = decode_log(blob, key=key)
-            return {"id": str(log.id), **_log(log, envelope)}
+            return {"id": str(log.id), **_log(log, _header(envelope))}
         case FileKind.REPO_INFO:
             info = decode_repo_info(blob, key=key)
             return {**_repo(info, envelope), **_rest_of_repo(info)}
