@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil.commit.base import MAIN
 from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import (
     ErrorKind,
@@ -26,9 +27,9 @@ from frazil.errors import (
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, has_checksum, unseal
-from frazil.formats.generation import V1, V2, Generation
+from frazil.formats.generation import LEGACY, V1, V2, Generation
 from frazil.formats.manifest import Manifest, decode_manifest
-from frazil.formats.ref_files import REFS
+from frazil.formats.ref_files import REFS, branch_key
 from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, ref_groups
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.snapshot_nodes import SMALLEST_NODE
@@ -43,6 +44,7 @@ from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
 from frazil.storage.assets import SNAPSHOTS, Assets, Lru, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
+from frazil.storage.legacy.g2_g3 import find_main
 from frazil.storage.pool import inline
 from frazil.transaction.context import Context, make_context
 from frazil.transaction.opened import OpenRepository, context_of
@@ -241,6 +243,9 @@ class RepositoryFiles:
 
     def log(self, snapshot_id: SnapshotId) -> CheckedFile[TransactionLog] | None:
         """A transaction log, or None when there is no such file."""
+        dialect = self.assets.generation.dialect
+        if dialect is not None and not dialect.has_logs:
+            return None  # it would be derived from snapshots, which are checked themselves
         key, fresh = log_key(snapshot_id), self.assets.fresh_log
         return self._fetch(snapshot_id, key, read_log_file, fresh)
 
@@ -343,6 +348,10 @@ def _guess(storage: Storage) -> Generation | None:
     """What generation a place without a good beginning is of, by what else lies there."""
     if storage.head(REPO_KEY) is not None:
         return V2
+    old = find_main(storage) if storage.head(branch_key(MAIN, encoded=False)) is None else ()
+    # One that was upgraded has left a fence.
+    if old and b'"moved_to"' not in (storage.get(old[0].steps[0].key) or b""):
+        return LEGACY[old[0].layout.generation]
     if next(iter(storage.list(REFS)), None) is not None:
         return V1
     specs = set()
