@@ -243,9 +243,6 @@ class RepositoryFiles:
 
     def log(self, snapshot_id: SnapshotId) -> CheckedFile[TransactionLog] | None:
         """A transaction log, or None when there is no such file."""
-        dialect = self.assets.generation.dialect
-        if dialect is not None and not dialect.has_logs:
-            return None  # it would be derived from snapshots, which are checked themselves
         key, fresh = log_key(snapshot_id), self.assets.fresh_log
         return self._fetch(snapshot_id, key, read_log_file, fresh)
 
@@ -283,20 +280,19 @@ class RepositoryFiles:
         fresh: Callable[[K], T | None],
     ) -> CheckedFile[T] | None:
         if self.assets.generation.is_legacy:
-            return self._record(name, key, fresh)
+            # A log that is no file is derived from snapshots, which are checked themselves.
+            return None if self.storage.head(key) is None else self._record(name, key, fresh)
         blob = self.storage.get(key)
         return None if blob is None else self._noted(key, read(blob, key))
 
-    def _record(self, name: K, key: str, fresh: Callable[[K], T | None]) -> CheckedFile[T] | None:
+    def _record(self, name: K, key: str, fresh: Callable[[K], T | None]) -> CheckedFile[T]:
         """A file of an older generation; of its bytes its decoder alone can tell anything."""
         try:
-            content = fresh(name)
+            return CheckedFile(spec=self.assets.generation.spec, content=fresh(name))
         except (FormatError, StorageError) as error:
             if isinstance(error, StorageError) and error.kind != ErrorKind.OBJECT_NOT_FOUND:
                 raise
             return CheckedFile(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
-        spec = self.assets.generation.spec
-        return None if content is None else CheckedFile(spec=spec, content=content)
 
     def _noted(self, key: str, read: CheckedFile[T]) -> CheckedFile[T]:
         if read.content is not None and not read.is_checked:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
-from frazil.maintenance.listing import ID_NAME, batched, of_snapshot
+from frazil.maintenance.listing import ID_NAME, batched
 from frazil.model.history import ManifestFile, SnapshotEntry
 from frazil.storage.assets import SNAPSHOTS, Assets
 from frazil.storage.pool import fan_out
@@ -43,7 +43,8 @@ class FileHistory:
     def __getitem__(self, snapshot_id: SnapshotId) -> KnownSnapshot:
         found = self.known.get(snapshot_id)
         if found is None:
-            found = self.known[snapshot_id] = _read(self.assets, snapshot_id)
+            found = KnownSnapshot(*self.assets.fresh_links(snapshot_id))
+            self.known[snapshot_id] = found
         return found
 
     def ancestry(self, tip: SnapshotId) -> Iterator[SnapshotEntry]:
@@ -113,7 +114,7 @@ def read_file_history(assets: Assets, at_once: int = PREFETCH) -> FileHistory:
 
     def attempt(snapshot_id: SnapshotId) -> KnownSnapshot | None:
         try:
-            return _read(assets, snapshot_id)
+            return KnownSnapshot(*assets.fresh_links(snapshot_id))
         except (FormatError, StorageError, SnapshotNotFoundError):
             return None
 
@@ -123,7 +124,3 @@ def read_file_history(assets: Assets, at_once: int = PREFETCH) -> FileHistory:
             if found is not None:
                 history.known[snapshot_id] = found
     return history
-
-
-def _read(assets: Assets, snapshot_id: SnapshotId) -> KnownSnapshot:
-    return KnownSnapshot(*of_snapshot(assets.fresh_links(snapshot_id), snapshot_id))

@@ -22,7 +22,6 @@ from frazil.formats.repo_info import decode_repo_info
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import ManifestId, ObjectId, SnapshotId
-from frazil.maintenance.listing import of_manifest, of_snapshot, read_manifest, read_snapshot
 from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -54,19 +53,23 @@ def _header(envelope: Envelope) -> Described:
         "app_name": name,
         **({"app_version": version} if dash else {}),
         "spec_version": spec(envelope.spec),
-        "file_type": envelope.kind.name.lower().replace("_", "-"),
+        "file_type": _type_name(envelope.kind),
         "compression": "zstd",
     }
 
 
-def _old_header(context: Context, file_type: str) -> Described:
-    """What takes its place for files from before spec 1, which are shown as what they mean."""
+def _header_of(context: Context, key: str, kind: FileKind) -> Described:
+    """The same of a file by its key; those from before spec 1 are shown as what they mean."""
+    blob = None if context.generation.is_legacy else context.storage.get(key)
+    if blob is not None:
+        return _header(unseal(blob, kind, key=key))
     generation = context.generation
-    return {
-        "generation": generation.full_name,
-        "spec_version": spec(generation.spec),
-        "file_type": file_type,
-    }
+    shown = {"generation": generation.full_name, "spec_version": spec(generation.spec)}
+    return {**shown, "file_type": _type_name(kind)}
+
+
+def _type_name(kind: FileKind) -> str:
+    return kind.name.lower().replace("_", "-")
 
 
 def spec(number: int) -> str:
@@ -154,13 +157,6 @@ def _manifest(
         "arrays": arrays,
         "compression": compression,
     }
-
-
-def _manifest_file(blob: bytes, key: str) -> Described:
-    envelope = unseal(blob, FileKind.MANIFEST, key=key)
-    compression = _location_compression(Buffer(envelope.body, key))
-    found = decode_manifest(blob, key=key)
-    return _manifest(found, _header(envelope), len(envelope.body), compression)
 
 
 def _counts(table: ChunkTable) -> Described:
@@ -292,25 +288,20 @@ COLLAPSED: Final = (
 
 def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
     """A snapshot file."""
-    if context.generation.is_legacy:
-        old = read_snapshot(context.assets, snapshot_id)
-        return _snapshot(old, _old_header(context, "snapshot"))
-    key = snapshot_key(snapshot_id)
-    blob = of_snapshot(context.storage.get(key), snapshot_id)
-    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
-    return _snapshot(decode_snapshot(blob, key=key), _header(envelope))
+    found = context.assets.fresh_snapshot(snapshot_id)
+    return _snapshot(found, _header_of(context, snapshot_key(snapshot_id), FileKind.SNAPSHOT))
 
 
 def inspect_manifest(context: Context, manifest_id: str) -> Described:
     """A manifest file."""
     found = ManifestId.parse(manifest_id)
-    key = manifest_key(found)
+    key, manifest = manifest_key(found), context.assets.fresh_manifest(found)
+    blob = context.storage.get(key) or b""
     if not context.generation.is_legacy:
-        return _manifest_file(of_manifest(context.storage.get(key), found), key)
-    old, item = read_manifest(context.assets, found), context.storage.head(key)
-    size = 0 if item is None else item.size_bytes
+        return inspect_file(blob, key)
+    header = _header_of(context, key, FileKind.MANIFEST)
     plain = {"uses_location_compression": False, "num_compressed_refs": 0}
-    return _manifest(old, _old_header(context, "manifest"), size, plain)
+    return _manifest(manifest, header, len(blob), plain)
 
 
 def inspect_repo_info(context: Context) -> Described:
@@ -325,7 +316,10 @@ def inspect_repo_info(context: Context) -> Described:
 
 def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Described:
     """A transaction log, united with those that the snapshot took over from lost ancestors."""
-    own, header = _own_log(context, snapshot_id)
+    own, key = context.assets.fresh_log(snapshot_id), log_key(snapshot_id)
+    if own is None:
+        raise StorageError("no such log", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
+    header = _header_of(context, key, FileKind.TRANSACTION_LOG)
     pruned = _pruned(context, snapshot_id)
     if not pruned:
         return _log(own, header)
@@ -340,18 +334,6 @@ def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Descri
             "missing_tx_logs": [str(one) for one, log in found.items() if log is None],
         },
     }
-
-
-def _own_log(context: Context, snapshot_id: SnapshotId) -> tuple[TransactionLog, Described]:
-    key = log_key(snapshot_id)
-    if context.generation.is_legacy:
-        old = context.assets.fresh_log(snapshot_id)
-        if old is not None:
-            return old, _old_header(context, "transaction-log")
-    elif (blob := context.storage.get(key)) is not None:
-        envelope = unseal(blob, FileKind.TRANSACTION_LOG, key=key)
-        return decode_log(blob, key=key), _header(envelope)
-    raise StorageError("no such log", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
 
 
 def _pruned(context: Context, snapshot_id: SnapshotId) -> tuple[SnapshotId, ...]:
@@ -388,7 +370,9 @@ def inspect_file(blob: bytes, key: str) -> Described:
             description = _snapshot(snapshot, _header(envelope))
             return {**description, "parent_id": None if parent is None else str(parent)}
         case FileKind.MANIFEST:
-            return _manifest_file(blob, key)
+            compression = _location_compression(Buffer(envelope.body, key))
+            manifest, size = decode_manifest(blob, key=key), len(envelope.body)
+            return _manifest(manifest, _header(envelope), size, compression)
         case FileKind.TRANSACTION_LOG:
             log = decode_log(blob, key=key)
             return {"id": str(log.id), **_log(log, _header(envelope))}

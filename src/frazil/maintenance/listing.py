@@ -12,42 +12,14 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, SnapshotNotFoundError, StorageError
-from frazil.formats.manifest import Manifest
-from frazil.ids import ALPHABET, ManifestId, SnapshotId, crockford_many
+from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
-from frazil.model.history import Micros, Snapshot, to_micros
-from frazil.storage.assets import Assets, manifest_key
+from frazil.model.history import Micros, to_micros
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.pool import fan_out
 
 T = TypeVar("T")
-
-
-def of_snapshot(found: T | None, snapshot_id: SnapshotId) -> T:
-    """What was found of a snapshot, which must be there."""
-    if found is None:
-        raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
-    return found
-
-
-def of_manifest(found: T | None, manifest_id: ManifestId) -> T:
-    """What was found of a manifest, which must be there."""
-    if found is None:
-        key = manifest_key(manifest_id)
-        raise StorageError("no such manifest", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
-    return found
-
-
-def read_snapshot(assets: Assets, snapshot_id: SnapshotId) -> Snapshot:
-    """A snapshot as storage has it now."""
-    return of_snapshot(assets.fresh_snapshot(snapshot_id), snapshot_id)
-
-
-def read_manifest(assets: Assets, manifest_id: ManifestId) -> Manifest:
-    """A manifest as storage has it now."""
-    return of_manifest(assets.fresh_manifest(manifest_id), manifest_id)
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:

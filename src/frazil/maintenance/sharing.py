@@ -20,7 +20,7 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.id_sets import ID_WIDTH, U8
-from frazil.maintenance.listing import batched, read_manifest, read_snapshot
+from frazil.maintenance.listing import batched
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
@@ -154,7 +154,7 @@ class _Tree:
         tree = cls({}, {}, {})
         ordered = sorted(entries.values(), key=lambda each: each.flushed_at)
         for group in batched([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
-            for snapshot in fan_out(partial(read_snapshot, assets), group):
+            for snapshot in fan_out(assets.fresh_snapshot, group):
                 tree._add(snapshot)
         return tree
 
@@ -275,5 +275,5 @@ def _distinct(rows: U8) -> tuple[U8, Numbers]:
 def _look(assets: Assets, manifest_id: ManifestId) -> list[tuple[NodeId, U8, Usage]]:
     return [
         (node_id, native_ranges(table), usage_of([table]))
-        for node_id, table in read_manifest(assets, manifest_id).tables()
+        for node_id, table in assets.fresh_manifest(manifest_id).tables()
     ]

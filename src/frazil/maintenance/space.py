@@ -15,7 +15,6 @@ import numpy.typing as npt
 from frazil.commit.base import RefStore
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.listing import read_manifest, read_snapshot
 from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry
@@ -90,7 +89,7 @@ def snapshot_usage(assets: Assets, history: Iterable[SnapshotEntry]) -> Iterator
     seen = RowSet(RANGE_WIDTH)
     known: dict[ManifestId, Usage] = {}
     for entry in history:
-        files = read_snapshot(assets, entry.id).manifest_files
+        files = assets.fresh_snapshot(entry.id).manifest_files
         fresh = [file for file in files if file.id not in known]
         ranges = RowSet(RANGE_WIDTH)
         found = over_manifests(fresh, WalkLimits(), partial(_tables, assets))
@@ -130,7 +129,7 @@ def growth(context: Context) -> Iterator[SnapshotUsage]:
 
 
 def _tables(assets: Assets, manifest_id: ManifestId) -> list[ChunkTable]:
-    return [table for _, table in read_manifest(assets, manifest_id).tables()]
+    return [table for _, table in assets.fresh_manifest(manifest_id).tables()]
 
 
 def objects_by_kind(storage: Storage) -> dict[str, PrefixUsage]:

@@ -16,7 +16,7 @@ from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.lineage import ids_where, reachable
-from frazil.maintenance.listing import batched, of_manifest, of_snapshot
+from frazil.maintenance.listing import batched
 from frazil.model.history import ManifestFile
 from frazil.run import Runner
 from frazil.storage.assets import Assets
@@ -59,14 +59,10 @@ def manifests_of(
     assets: Assets, snapshots: Iterable[SnapshotId], limits: WalkLimits
 ) -> dict[ManifestId, ManifestFile]:
     """The manifests of some snapshots, once each."""
-
-    def files(snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
-        return of_snapshot(assets.fresh_manifest_files(snapshot_id), snapshot_id)
-
     return {
         file.id: file
         for group in batched(snapshots, limits.max_snapshots_in_memory)
-        for found in fan_out(files, group)
+        for found in fan_out(assets.fresh_manifest_files, group)
         for file in found
     }
 
@@ -108,12 +104,7 @@ FindChunks: TypeAlias = Callable[[Assets, Iterable[ManifestFile], WalkLimits], R
 
 def native_chunks(assets: Assets, files: Iterable[ManifestFile], limits: WalkLimits) -> RowSet:
     """The chunk objects that some manifests refer to."""
-    return _united(over_manifests(files, limits, partial(native_chunks_of, assets)))
-
-
-def native_chunks_of(assets: Assets, manifest_id: ManifestId) -> U8:
-    """The chunk objects that a manifest refers to; repeated ones repeat."""
-    return of_manifest(assets.fresh_native_chunks(manifest_id), manifest_id)
+    return _united(over_manifests(files, limits, assets.fresh_native_chunks))
 
 
 def chunks_by(runner: Runner | None, context: Context) -> FindChunks:
@@ -130,7 +121,7 @@ def chunks_by(runner: Runner | None, context: Context) -> FindChunks:
 
 
 def _chunks_of(context: Context, manifest_id: ManifestId) -> U8:
-    return np.unique(native_chunks_of(context.assets, manifest_id), axis=0)
+    return np.unique(context.assets.fresh_native_chunks(manifest_id), axis=0)
 
 
 def _united(parts: Iterable[U8]) -> RowSet:

@@ -16,7 +16,6 @@ from frazil.bulk.grid import ArrayLayout, Grid, array_layout
 from frazil.formats.txlog import ID_LISTS
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import adopt
-from frazil.maintenance.listing import read_manifest, read_snapshot
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Node
@@ -81,7 +80,7 @@ class Rewriter:
     def _write_snapshot(
         self, one: SnapshotId, entry: SnapshotEntry, tainted: set[ManifestId]
     ) -> None:
-        old = read_snapshot(self.context.assets, one)
+        old = self.context.assets.fresh_snapshot(one)
         arrays = {
             node.id: node
             for node in old.nodes
@@ -145,7 +144,7 @@ class Rewriter:
     # --- manifests ---
 
     def _manifest(self, one: ManifestId, arrays: dict[NodeId, ArrayNode]) -> RewrittenManifest:
-        manifest = read_manifest(self.context.assets, one)
+        manifest = self.context.assets.fresh_manifest(one)
         held = {node_id: arrays[node_id] for node_id in manifest.nodes() if node_id in arrays}
         key = (one, encodings_key(held))
         if key not in self._done:

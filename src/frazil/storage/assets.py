@@ -56,6 +56,8 @@ SMALL_REF_CACHE: Final = (
 log = logging.getLogger(__name__)
 
 U8: TypeAlias = npt.NDArray[np.uint8]
+Links: TypeAlias = tuple[SnapshotEntry, tuple[ManifestFile, ...]]
+"""What history records of a snapshot, and the manifests that it lists."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -177,9 +179,7 @@ class Assets:
         cached = self._snapshots.get(snapshot_id)
         if cached is not None:
             return cached
-        snapshot = self._read_snapshot(snapshot_id, self.near)
-        if snapshot is None:
-            raise SnapshotNotFoundError("snapshot object not found", snapshot=snapshot_id)
+        snapshot = _snapshot_there(self._read_snapshot(snapshot_id, self.near), snapshot_id)
         self._snapshots.put(snapshot_id, snapshot)
         return snapshot
 
@@ -233,12 +233,7 @@ class Assets:
         except FormatError as error:
             error.during("fetch_manifest")
             raise
-        if manifest is None:
-            raise StorageError(
-                "a manifest of this snapshot is missing",
-                kind=ErrorKind.OBJECT_NOT_FOUND,
-                key=manifest_key(manifest_id),
-            )
+        manifest = _manifest_there(manifest, manifest_id)
         self._manifests.put(manifest_id, manifest)
         return manifest
 
@@ -319,38 +314,33 @@ class Assets:
     # --- past all caches ---
 
     # Maintenance reads nearly every file once, which would only drive useful ones out of the
-    # caches, and it must see what storage has now. None is for what is not there.
+    # caches, and it must see what storage has now.
 
-    def fresh_snapshot(self, snapshot_id: SnapshotId) -> Snapshot | None:
-        """A snapshot."""
-        return self._read_snapshot(snapshot_id, self.storage)
+    def fresh_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """Load a snapshot."""
+        return _snapshot_there(self._read_snapshot(snapshot_id, self.storage), snapshot_id)
 
-    def fresh_links(
-        self, snapshot_id: SnapshotId
-    ) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]] | None:
-        """What history records of a snapshot whose file names its parent, and its manifests."""
+    def fresh_links(self, snapshot_id: SnapshotId) -> Links:
+        """Load of a snapshot whose file names its parent what history needs."""
         key = snapshot_key(snapshot_id)
-        blob = self.storage.get(key)
-        return None if blob is None else snapshot_links(blob, key=key)
+        return snapshot_links(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
 
-    def fresh_manifest_files(self, snapshot_id: SnapshotId) -> tuple[ManifestFile, ...] | None:
-        """The manifests that a snapshot lists."""
+    def fresh_manifest_files(self, snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
+        """Load of a snapshot which manifests it lists."""
         key = snapshot_key(snapshot_id)
-        blob = self.storage.get(key)
-        return None if blob is None else manifest_files(blob, key=key)
+        return manifest_files(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
 
-    def fresh_manifest(self, manifest_id: ManifestId) -> Manifest | None:
-        """A manifest."""
-        return self._read_manifest(manifest_id, self.storage)
+    def fresh_manifest(self, manifest_id: ManifestId) -> Manifest:
+        """Load a manifest."""
+        return _manifest_there(self._read_manifest(manifest_id, self.storage), manifest_id)
 
-    def fresh_native_chunks(self, manifest_id: ManifestId) -> U8 | None:
-        """The chunk objects that a manifest refers to, (n, 12); repeated ones repeat."""
+    def fresh_native_chunks(self, manifest_id: ManifestId) -> U8:
+        """Load of a manifest which chunk objects it refers to, (n, 12); repeated ones repeat."""
         key = manifest_key(manifest_id)
-        blob = self.storage.get(key)
-        return None if blob is None else native_chunk_ids(blob, key=key)
+        return native_chunk_ids(_manifest_there(self.storage.get(key), manifest_id), key=key)
 
     def fresh_log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
-        """A transaction log."""
+        """Load a transaction log; None when there is no such file."""
         return self._read_log(snapshot_id, self.storage)
 
     # --- files ---
@@ -445,6 +435,22 @@ def log_key(snapshot_id: SnapshotId) -> str:
 def chunk_key(chunk_id: ChunkId) -> str:
     """Key of a chunk object."""
     return f"{CHUNKS}{chunk_id}"
+
+
+def _snapshot_there(found: V | None, snapshot_id: SnapshotId) -> V:
+    if found is None:
+        raise SnapshotNotFoundError("snapshot object not found", snapshot=snapshot_id)
+    return found
+
+
+def _manifest_there(found: V | None, manifest_id: ManifestId) -> V:
+    if found is None:
+        raise StorageError(
+            "a manifest of this snapshot is missing",
+            kind=ErrorKind.OBJECT_NOT_FOUND,
+            key=manifest_key(manifest_id),
+        )
+    return found
 
 
 def _log_weight(log: TransactionLog) -> int:

@@ -71,9 +71,9 @@ def require_chunks(context: Context, changes: ChangeSet) -> None:
     keys = [*chunk_keys(changes)]
     for ready in changes.ready.values():
         for file in ready.files:
-            needed = context.assets.fresh_native_chunks(file.id)
-            if needed is None:
+            if context.storage.head(manifest_key(file.id)) is None:
                 raise _gone([manifest_key(file.id)])
+            needed = context.assets.fresh_native_chunks(file.id)
             keys += [f"{CHUNKS}{name}" for name in crockford_many(needed)]
     found = fan_out(context.storage.head, keys)
     missing = [key for key, item in zip(keys, found, strict=True) if item is None]

@@ -23,7 +23,7 @@ from frazil.maintenance.deleting import DeleteLimits, OnDeleted, safe_cutoff
 from frazil.maintenance.garbage import CollectionPlan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.listing import Objects, list_older, parse_names
-from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of, native_chunks_of
+from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
 from frazil.spark import tasks
@@ -212,7 +212,7 @@ def _live_chunks(
     def work(batches: Batches) -> Batches:
         assets = context_of(location.open()).assets
         for manifest_id in over_items(batches):
-            ids = np.unique(native_chunks_of(assets, manifest_id), axis=0)
+            ids = np.unique(assets.fresh_native_chunks(manifest_id), axis=0)
             yield row_batch([(CHUNKS + name,) for name in crockford_many(ids)], _KEYS)
 
     return tasks.map_batches(items_frame(spark, [file.id for file in files]), work, "key string")

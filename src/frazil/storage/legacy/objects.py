@@ -20,23 +20,18 @@ from frazil.formats.metadata import codec_of
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, TransactionLog
+from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.model.nodes import path_order
-from frazil.storage.assets import ATTRIBUTES, CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, U8, Assets
+from frazil.storage.assets import ATTRIBUTES, CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, U8, Assets, Links
 from frazil.storage.base import (
     PLAIN,
     Attributes,
     Bytes,
     Deleted,
-    Fetched,
     Found,
     Listed,
-    LostRace,
     Piece,
     Storage,
-    Unchanged,
-    Version,
-    Written,
 )
 from frazil.storage.legacy.files import CLASSES, LegacyFiles
 from frazil.storage.wrapped import WrappedStorage, with_disk_cache
@@ -51,7 +46,10 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 class LegacyObjects(WrappedStorage):
-    """Another storage, whose legacy files are called by the keys of spec 1."""
+    """Another storage, whose legacy files are called by the keys of spec 1.
+
+    What is read or written by its version has no id, and the same key.
+    """
 
     def __init__(self, inner: Storage, files: LegacyFiles) -> None:
         super().__init__(inner)
@@ -102,10 +100,6 @@ class LegacyObjects(WrappedStorage):
             return found
         elsewhere = self._find(key)
         return None if elsewhere is None else self.inner.get(elsewhere, start, end)
-
-    def fetch(self, key: str, known: Version | None = None) -> Fetched | Unchanged | None:
-        """Return a file with its version."""
-        return self.inner.fetch(self.where(key), known)
 
     def get_many(self, ranges: Sequence[tuple[str, int | None, int | None]]) -> Found:
         """Many `get`s at once, in order."""
@@ -165,16 +159,6 @@ class LegacyObjects(WrappedStorage):
     def put_parts(self, key: str, parts: Sequence[Bytes], attributes: Attributes = PLAIN) -> None:
         """Write an object that is these bytes, one after the other."""
         self.inner.put_parts(self.where(key, new=True), parts, attributes)
-
-    def put_if(
-        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
-    ) -> Written | LostRace:
-        """Write an object conditionally."""
-        return self.inner.put_if(self.where(key), data, expected, attributes)
-
-    def copy_if(self, source: str, target: str, expected: Version) -> Written | LostRace:
-        """Copy an object if its version is still `expected`."""
-        return self.inner.copy_if(self.where(source), self.where(target), expected)
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; missing ones are fine."""
@@ -248,21 +232,16 @@ class LegacyAssets(Assets):
 
     # --- past all caches ---
 
-    def fresh_links(
-        self, snapshot_id: SnapshotId
-    ) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]] | None:
-        found = self.files.snapshot(snapshot_id)
-        return None if found is None else (found.entry(found.parent_id), found.manifest_files)
+    def fresh_links(self, snapshot_id: SnapshotId) -> Links:
+        found = self.fresh_snapshot(snapshot_id)
+        return found.entry(found.parent_id), found.manifest_files
 
-    def fresh_manifest_files(self, snapshot_id: SnapshotId) -> tuple[ManifestFile, ...] | None:
-        found = self.files.snapshot(snapshot_id)
-        return None if found is None else found.manifest_files
+    def fresh_manifest_files(self, snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
+        return self.fresh_snapshot(snapshot_id).manifest_files
 
-    def fresh_native_chunks(self, manifest_id: ManifestId) -> U8 | None:
-        tables = self.files.manifest(manifest_id)
-        if tables is None:
-            return None
-        parts = (table.chunk_id[table.kind == ChunkType.native] for table in tables.values())
+    def fresh_native_chunks(self, manifest_id: ManifestId) -> U8:
+        tables = (table for _, table in self.fresh_manifest(manifest_id).tables())
+        parts = (table.chunk_id[table.kind == ChunkType.native] for table in tables)
         return np.concatenate([np.zeros((0, ChunkId.width), np.uint8), *parts])
 
     # --- files ---
