@@ -22,6 +22,7 @@ from frazil.errors import (
     FormatError,
     InvalidInputError,
     RepositoryNotFoundError,
+    SnapshotNotFoundError,
     StorageError,
 )
 from frazil.flatbuf.columns import table_columns
@@ -281,14 +282,16 @@ class RepositoryFiles:
     ) -> CheckedFile[T] | None:
         if self.assets.generation.is_legacy:
             # A log that is no file is derived from snapshots, which are checked themselves.
-            return None if self.storage.head(key) is None else self._record(name, key, fresh)
+            return self._record(name, key, fresh) if self.storage.head(key) else None
         blob = self.storage.get(key)
         return None if blob is None else self._noted(key, read(blob, key))
 
-    def _record(self, name: K, key: str, fresh: Callable[[K], T | None]) -> CheckedFile[T]:
+    def _record(self, name: K, key: str, fresh: Callable[[K], T | None]) -> CheckedFile[T] | None:
         """A file of an older generation; of its bytes its decoder alone can tell anything."""
         try:
             return CheckedFile(spec=self.assets.generation.spec, content=fresh(name))
+        except SnapshotNotFoundError:
+            return None  # its successor is there, which an upgrade has made
         except (FormatError, StorageError) as error:
             if isinstance(error, StorageError) and error.kind != ErrorKind.OBJECT_NOT_FOUND:
                 raise

@@ -22,12 +22,7 @@ from frazil.config import current
 from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest, native_chunk_ids
-from frazil.formats.snapshot import (
-    decode_snapshot,
-    encode_snapshot,
-    manifest_files,
-    snapshot_links,
-)
+from frazil.formats.snapshot import decode_snapshot, encode_snapshot, manifest_files, snapshot_links
 from frazil.formats.snapshot_nodes import keeps_well
 from frazil.formats.txlog import decode_log, encode_log
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId

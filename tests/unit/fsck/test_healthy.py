@@ -192,6 +192,18 @@ def test_findings_name_the_files_of_older_generations(spec: str) -> None:
     assert told(fsck(storage)) == set()
 
 
+def test_a_snapshot_of_which_only_the_successor_is_there_is_missing() -> None:
+    storage, newer = MemoryStorage(), MemoryStorage()
+    repository = frazil.Repository.create(storage, spec_version="g3")
+    tip = commit(repository, "first", {"zarr.json": group_document()})
+    later = commit(
+        frazil.Repository.create(newer, spec_version=1), "first", {"zarr.json": group_document()}
+    )
+    opened = frazil.Repository.open(storage)
+    storage.put(f"snapshots/{tip}", newer.get(f"snapshots/{later}") or b"")
+    assert (Code.SNAPSHOT_MISSING, f"snapshots/{tip}") in told(fsck(opened))
+
+
 def told(report: Report) -> set[tuple[Code, str]]:
     """What was found, and in which files."""
     return {(finding.code, finding.target) for finding in report.findings}

@@ -23,16 +23,7 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.model.nodes import path_order
 from frazil.storage.assets import ATTRIBUTES, CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, U8, Assets, Links
-from frazil.storage.base import (
-    PLAIN,
-    Attributes,
-    Bytes,
-    Deleted,
-    Found,
-    Listed,
-    Piece,
-    Storage,
-)
+from frazil.storage.base import PLAIN, Attributes, Bytes, Deleted, Found, Listed, Piece, Storage
 from frazil.storage.legacy.files import CLASSES, LegacyFiles
 from frazil.storage.wrapped import WrappedStorage, with_disk_cache
 
