@@ -250,5 +250,5 @@ def test_chunks_in_use_are_told_to_the_driver_by_twelve_bytes_each(
     tracemalloc.stop()
     assert np.array_equal(found.rows(), expected.rows())
     assert peak < 60 * count // 2
-    nothing = look(repository.storage, (), WalkLimits())
+    nothing = look(context_of(repository).assets, (), WalkLimits())
     assert len(nothing) == 0
