@@ -241,14 +241,14 @@ def test_chunks_in_use_are_told_to_the_driver_by_twelve_bytes_each(
     repository.storage.put(chunk_key(ChunkId(bytes(ids[0]))), bytes(18))
     session.commit("references")
     files = session.state.base.manifest_files
-    expected = native_chunks(repository.storage, files, WalkLimits())
+    expected = native_chunks(context_of(repository).assets, files, WalkLimits())
     assert len(expected) == count // 2
     look = chunks_by(SparkRunner(spark), context_of(repository))
     tracemalloc.start()
-    found = look(repository.storage, files, WalkLimits())
+    found = look(context_of(repository).assets, files, WalkLimits())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert np.array_equal(found.rows(), expected.rows())
     assert peak < 60 * count // 2
-    nothing = look(repository.storage, (), WalkLimits())
+    nothing = look(context_of(repository).assets, (), WalkLimits())
     assert len(nothing) == 0

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
 from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
-from frazil.formats.manifest import Manifest, decode_manifest
-from frazil.formats.snapshot import decode_snapshot
-from frazil.formats.txlog import decode_log
+from frazil.formats.manifest import Manifest
 from frazil.ids import SnapshotId, crockford_many, parent_path
 from frazil.model.chunks import ChunkType
-from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, TransactionLog, UpdateType
+from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, UpdateType
 from frazil.model.nodes import ArrayNode, GroupNode, path_order
 from frazil.repository import Repository
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, log_key, manifest_key
 from frazil.storage.assets import snapshot_key as key_of_snapshot
 from frazil.storage.base import Storage
 from frazil.transaction.opened import context_of
+
+T = TypeVar("T")
 
 FOLDERS = (SNAPSHOTS, LOGS, MANIFESTS, CHUNKS)
 
@@ -56,6 +57,7 @@ def garbage_of(repository: Repository) -> set[str]:
 class _Walk:
     def __init__(self, repository: Repository) -> None:
         self.context = context_of(repository)
+        self.assets = context_of(repository).assets
         self.storage: Storage = context_of(repository).storage
         self.spec = context_of(repository).generation.spec
         self.is_old = context_of(repository).generation.dialect is not None
@@ -92,8 +94,7 @@ class _Walk:
         if entry.id in self.done:
             return
         self.done.add(entry.id)
-        key = key_of_snapshot(entry.id)
-        snapshot = decode_snapshot(self.bytes_of(key), key=key)
+        snapshot = self.there(key_of_snapshot(entry.id), self.assets.fresh_snapshot(entry.id))
         assert snapshot.id == entry.id
         assert (snapshot.message, snapshot.flushed_at) == (entry.message, entry.flushed_at)
         assert snapshot.metadata == entry.metadata
@@ -143,9 +144,8 @@ class _Walk:
         if known is not None:
             return known
         key = manifest_key(info.id)
-        blob = self.bytes_of(key)
+        manifest = self.manifests[info.id] = self.there(key, self.assets.fresh_manifest(info.id))
         assert info.size_bytes in ((self.sizes[key], 0)[: 1 + self.is_old])
-        manifest = self.manifests[info.id] = decode_manifest(blob, key=key)
         for node_id in manifest.nodes():
             table = manifest.table(node_id)
             assert table is not None
@@ -157,8 +157,7 @@ class _Walk:
         return manifest
 
     def check_log(self, snapshot_id: SnapshotId) -> None:
-        key = log_key(snapshot_id)
-        log: TransactionLog = decode_log(self.bytes_of(key), key=key)
+        log = self.there(log_key(snapshot_id), self.assets.fresh_log(snapshot_id))
         assert log.id == snapshot_id
         for ids in (log.new_groups, log.new_arrays, log.updated_arrays, log.updated_groups):
             assert_ascending(ids)
@@ -178,11 +177,10 @@ class _Walk:
         backups = {update.backup_path for update in updates} - {None}
         assert {f"{OVERWRITTEN}{name}" for name in backups} <= self.sizes.keys()
 
-    def bytes_of(self, key: str) -> bytes:
-        blob = self.storage.get(key)
-        assert blob is not None, f"{key} is missing"
+    def there(self, key: str, found: T | None) -> T:
+        assert found is not None, f"{key} is missing"
         self.seen.keys.add(key)
-        return blob
+        return found
 
 
 def assert_ascending(values: Iterable[bytes]) -> None:

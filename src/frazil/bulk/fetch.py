@@ -247,7 +247,7 @@ def _fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, 
     kinds = set(np.unique(refs.kind).tolist())
     if NATIVE in kinds:
         rows = None if kinds == {NATIVE} else np.flatnonzero(refs.kind == NATIVE)
-        state.context.assets.storage.read_into(_pieces(refs, memory, at, rows))
+        state.context.assets.near.read_into(_pieces(refs, memory, at, rows))
     if INLINE in kinds:
         for row in np.flatnonzero(refs.kind == INLINE).tolist():
             start, size, place = int(refs.offset[row]), int(refs.length[row]), int(at[row])

@@ -78,7 +78,7 @@ def of_snapshots(url: str) -> Answer:
     lineage = list(context.refs.ancestry(SnapshotId.parse(place.snapshot_id())))[::-1]
     found: list[SnapshotUsage] = []
     with running("Reading snapshots") as tell:
-        for each in snapshot_usage(context.storage, lineage):
+        for each in snapshot_usage(context.assets, lineage):
             found.append(each)
             tell(Progress("snapshots", len(found), len(lineage)))
     found.reverse()

@@ -11,7 +11,6 @@ from frazil.formats.generation import Generation
 from frazil.model.config import RepositoryConfig
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
-from frazil.storage.legacy.files import LegacyFiles
 from frazil.storage.legacy.g1 import StateFile
 from frazil.storage.legacy.objects import LegacyAssets, LegacyObjects
 from frazil.storage.legacy.opening import LegacyRepository, files_of
@@ -26,15 +25,11 @@ class LegacyParts:
     config: RepositoryConfig
     found: LegacyRepository
     state: StateFile
-    files: LegacyFiles
-
-    def objects(self) -> Storage:
-        """The files of the repository under the keys of a spec."""
-        return LegacyObjects(self.files.storage, self.files)
+    objects: LegacyObjects
 
     def assets(self, near: Storage) -> Assets:
         """Its snapshots, manifests and logs; `near` are its objects, kept on a disk near by."""
-        made = LegacyAssets(near, self.generation, self.config, self.files)
+        made = LegacyAssets(self.objects, self.generation, self.config, near)
         if self.found.tip is not None:
             made.keep(self.found.tip)
         return made
@@ -64,4 +59,5 @@ def legacy_parts(
     asked = None if config.storage is None else config.storage.unsafe_use_conditional_update
     state = StateFile(storage, replaces=asked is not False, known=found.state)
     files = files_of(storage, generation, found, state, store_root)
-    return LegacyParts(storage, generation, config, found, state, files)
+    objects = LegacyObjects(files.storage, files)
+    return LegacyParts(storage, generation, config, found, state, objects)

@@ -6,6 +6,7 @@ Every file is read once, as long as what was read of it fits into memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from frazil.commit.by_ref_file import RefFileRefs
@@ -92,9 +93,9 @@ def fsck(
     inspector = Inspector(context, whole=True, deep=deep, virtual=virtual)
     walk = _Walk(inspector, report, runner, progress)
     history, findings = read_history(context, walk.files)
-    report.record(findings)
+    walk.record(findings)
     wanted = wanted_snapshots(history, refs, ancestors=ancestors)
-    report.record(check_history(history, wanted))
+    walk.record(check_history(history, wanted))
     walk.snapshots(history.links(wanted))
     walk.manifests()
     walk.objects()
@@ -134,7 +135,7 @@ def verify(
 
 
 def spec_rules_of(context: Context) -> frozenset[Code]:
-    """The rules that a repository must keep; one from before spec 1 is seen in the form of it."""
+    """The rules that a repository must keep."""
     return RULES if not context.generation.is_legacy else OLD_RULES
 
 
@@ -210,6 +211,11 @@ class _Walk:
         self._is_readable = True
         """whether everything that may refer to chunks could be read"""
 
+    def record(self, findings: Iterable[Finding]) -> None:
+        """Keep findings, with the keys that files have where they are."""
+        where = self._inspector.context.key_in_place
+        self.report.record(replace(each, target=where(each.target)) for each in findings)
+
     def _run(
         self,
         work: Callable[[T], R],
@@ -228,7 +234,7 @@ class _Walk:
         groups = [*batched(links, NEIGHBOURS)]
         counts = [*map(len, groups)]
         for done in self._run(self._inspector.commits, groups, "snapshots", counts):
-            self.report.record(done.findings)
+            self.record(done.findings)
             self.report.logs += done.logs
             self._is_readable &= done.is_readable
             self._sizes.update(done.sizes)
@@ -243,7 +249,7 @@ class _Walk:
         wanted = [*self._sizes.values(), *(ManifestFile(one, 0, 0) for one in unlisted)]
         size = sum(file.size_bytes for file in wanted)
         if deep:
-            self.report.record(damaged_statistics(self._inspector.checksums))
+            self.record(damaged_statistics(self._inspector.checksums))
             size = sum(map(decoded_bytes, self._uses.values()))
         parts = by_size(
             (file.num_chunk_refs * DECODED_REF_BYTES for file in wanted),
@@ -262,8 +268,8 @@ class _Walk:
 
     def _take(self, refs: ManifestFindings) -> None:
         report, decoded = self.report, refs.decoded
-        report.record(refs.findings)
-        report.record(decoded.findings)
+        self.record(refs.findings)
+        self.record(decoded.findings)
         report.decoded_chunks += decoded.chunks
         for path, size in decoded.unchecked.items():
             report.leave_unchecked(f"chunks of {path}", size)
@@ -281,14 +287,14 @@ class _Walk:
         items = [(one, ids, self._paths(one)) for one, ids in needs.short.items()]
         for users in in_order(self._runner.run(self._inspector.users, items)):
             needs.add_users(users)
-        report.record(needs.findings())
+        self.record(needs.findings())
         self._tell(Progress("chunk objects", report.native_objects, report.native_objects))
         if not self._inspector.virtual:
             return
         groups = [*batched(sorted(needs.sources.items(), key=str), NEIGHBOURS)]
         counts = [*map(len, groups)]
         for found in self._run(self._inspector.sources, groups, "virtual sources", counts):
-            report.record(found)
+            self.record(found)
         report.virtual_sources += len(needs.sources)
 
     def _paths(self, manifest_id: ManifestId) -> dict[NodeId, str]:
@@ -311,7 +317,7 @@ class _Walk:
         storage, pruned = self.files.storage, set[SnapshotId]()
         for entry in history.entries.values():
             pruned.update(entry.pruned_ancestor_tx_logs)
-        self.report.record(_stray_names(storage))
+        self.record(_stray_names(storage))
         if not self._is_readable or not history.is_known:
             return
         kept: dict[str, Iterable[bytes]] = {
@@ -330,9 +336,7 @@ class _Walk:
             self.report.unreferenced_bytes += rest.size_bytes
             if len(rest):
                 detail = f"{len(rest)} objects with {rest.size_bytes} bytes"
-                self.report.record(
-                    [Finding(Code.UNREFERENCED, folder, detail, references=len(rest))]
-                )
+                self.record([Finding(Code.UNREFERENCED, folder, detail, references=len(rest))])
 
 
 def damaged_statistics(checksums: Checksums) -> Iterator[Finding]:

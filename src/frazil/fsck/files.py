@@ -15,14 +15,22 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil.commit.base import MAIN
 from frazil.commit.by_repo_object import REPO_KEY
-from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
+from frazil.errors import (
+    ErrorKind,
+    FormatError,
+    InvalidInputError,
+    RepositoryNotFoundError,
+    SnapshotNotFoundError,
+    StorageError,
+)
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, has_checksum, unseal
-from frazil.formats.generation import V1, V2, Generation
+from frazil.formats.generation import LEGACY, V1, V2, Generation
 from frazil.formats.manifest import Manifest, decode_manifest
-from frazil.formats.ref_files import REFS
+from frazil.formats.ref_files import REFS, branch_key
 from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, ref_groups
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.snapshot_nodes import SMALLEST_NODE
@@ -35,8 +43,9 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
-from frazil.storage.assets import SNAPSHOTS, Lru, log_key, manifest_key, snapshot_key
+from frazil.storage.assets import SNAPSHOTS, Assets, Lru, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
+from frazil.storage.legacy.g2_g3 import find_main
 from frazil.storage.pool import inline
 from frazil.transaction.context import Context, make_context
 from frazil.transaction.opened import OpenRepository, context_of
@@ -57,7 +66,7 @@ class CheckedFile(Generic[T]):
     size_bytes: int = 0
     spec: int = 0
     root: Table | None = None
-    """the raw root table, where the body can be unpacked"""
+    """the raw root table, where there is one and the body can be unpacked"""
     content: T | None = None
     findings: tuple[Finding, ...] = ()
     is_checked: bool = False
@@ -210,9 +219,10 @@ def ascends(items: Sequence[bytes]) -> bool:
 class RepositoryFiles:
     """The files of a repository, straight from its storage; a few are kept for comparisons."""
 
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.objects = ChunkObjects(storage)
+    def __init__(self, assets: Assets) -> None:
+        self.assets = assets
+        self.storage = assets.storage
+        self.objects = ChunkObjects(self.storage)
         self.large: Final = Lock()
         """held while much memory is taken"""
         self._unchecked: dict[str, int] = {}
@@ -226,19 +236,18 @@ class RepositoryFiles:
 
     def snapshot(self, snapshot_id: SnapshotId) -> CheckedFile[Snapshot] | None:
         """A snapshot, or None when there is no such file."""
-        return self._load(
-            self._snapshots, snapshot_id, snapshot_key(snapshot_id), read_snapshot_file
-        )
+        key, fresh = snapshot_key(snapshot_id), self.assets.fresh_snapshot
+        return self._load(self._snapshots, snapshot_id, key, read_snapshot_file, fresh)
 
     def manifest(self, manifest_id: ManifestId) -> CheckedFile[Manifest] | None:
         """A manifest, or None when there is no such file."""
-        return self._load(
-            self._manifests, manifest_id, manifest_key(manifest_id), read_manifest_file
-        )
+        key, fresh = manifest_key(manifest_id), self.assets.fresh_manifest
+        return self._load(self._manifests, manifest_id, key, read_manifest_file, fresh)
 
     def log(self, snapshot_id: SnapshotId) -> CheckedFile[TransactionLog] | None:
         """A transaction log, or None when there is no such file."""
-        return self._fetch(log_key(snapshot_id), read_log_file)
+        key, fresh = log_key(snapshot_id), self.assets.fresh_log
+        return self._fetch(snapshot_id, key, read_log_file, fresh)
 
     def tables(self, manifest_id: ManifestId, node_id: NodeId) -> ChunkTable | None:
         """The references of an array in a manifest; None when it cannot be read."""
@@ -253,26 +262,42 @@ class RepositoryFiles:
         name: K,
         key: str,
         read: Callable[[bytes, str], CheckedFile[T]],
+        fresh: Callable[[K], T | None],
     ) -> CheckedFile[T] | None:
         found = cache.get(name)
         if found is not None:
             return found
         # Snapshots are checked side by side, each with its parent: one of two threads reads a file.
         with self._under_way.setdefault(key, Lock()), inline():
-            found = cache.get(name) or self._fetch(key, read)
+            found = cache.get(name) or self._fetch(name, key, read, fresh)
             if found is not None:
                 cache.put(name, found)
         self._under_way.pop(key, None)
         return found
 
     def _fetch(
-        self, key: str, read: Callable[[bytes, str], CheckedFile[T]]
+        self,
+        name: K,
+        key: str,
+        read: Callable[[bytes, str], CheckedFile[T]],
+        fresh: Callable[[K], T | None],
     ) -> CheckedFile[T] | None:
-        try:
-            blob = self.storage.get(key)
-        except FormatError as error:  # a file of an older generation, which is decoded to be read
-            return CheckedFile(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
+        if self.assets.generation.is_legacy:
+            # A log that is no file is derived from snapshots, which are checked themselves.
+            return self._record(name, key, fresh) if self.storage.head(key) else None
+        blob = self.storage.get(key)
         return None if blob is None else self._noted(key, read(blob, key))
+
+    def _record(self, name: K, key: str, fresh: Callable[[K], T | None]) -> CheckedFile[T] | None:
+        """A file of an older generation; of its bytes its decoder alone can tell anything."""
+        try:
+            return CheckedFile(spec=self.assets.generation.spec, content=fresh(name))
+        except SnapshotNotFoundError:
+            return None  # its successor is there, which an upgrade has made
+        except (FormatError, StorageError) as error:
+            if isinstance(error, StorageError) and error.kind != ErrorKind.OBJECT_NOT_FOUND:
+                raise
+            return CheckedFile(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
 
     def _noted(self, key: str, read: CheckedFile[T]) -> CheckedFile[T]:
         if read.content is not None and not read.is_checked:
@@ -324,6 +349,10 @@ def _guess(storage: Storage) -> Generation | None:
     """What generation a place without a good beginning is of, by what else lies there."""
     if storage.head(REPO_KEY) is not None:
         return V2
+    old = find_main(storage) if storage.head(branch_key(MAIN, encoded=False)) is None else ()
+    # One that was upgraded has left a fence.
+    if old and b'"moved_to"' not in (storage.get(old[0].steps[0].key) or b""):
+        return LEGACY[old[0].layout.generation]
     if next(iter(storage.list(REFS)), None) is not None:
         return V1
     specs = set()

@@ -77,7 +77,7 @@ class Inspector:
         """whether there is more to check than references"""
         self.deep = deep
         self.virtual = virtual
-        self.files = RepositoryFiles(context.storage)
+        self.files = RepositoryFiles(context.assets)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Inspector, (self.context, self.whole, self.deep, self.virtual)

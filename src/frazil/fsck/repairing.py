@@ -163,7 +163,7 @@ class _Repair:
         if info is not None:
             info = self._tidy(info, findings)
         else:
-            rebuilt = rebuild_repo(RepositoryFiles(self.storage), self.tips)
+            rebuilt = rebuild_repo(RepositoryFiles(self.context.assets), self.tips)
             if rebuilt is None:
                 raise FormatError("no backup and no snapshot is left to begin with", key=REPO_KEY)
             self.steps.append(rebuilt.step)
@@ -174,7 +174,7 @@ class _Repair:
         self._config(fix_config(self.storage, info))
         entries = {entry.id: entry for entry in info.snapshots.entries()}
         generation = self.context.generation
-        files = RepositoryFiles(self.storage)
+        files = RepositoryFiles(self.context.assets)
         return RepairState(files, generation, dict(info.branches), dict(info.tags), entries, info)
 
     def _tidy(self, info: RepoInfo, findings: Sequence[Finding]) -> RepoInfo:
@@ -198,7 +198,7 @@ class _Repair:
     def _refs(self) -> RepairState:
         self._config(fix_config_file(self.storage))
         refs: RefFiles = read_ref_files(self.storage)
-        past = read_file_history(self.storage)
+        past = read_file_history(self.context.assets)
         encoded = self.storage.percent_encodes_names
         steps, losses = rebuild_refs(refs, past, self.tips, encoded=encoded)
         self.steps += steps
@@ -212,7 +212,7 @@ class _Repair:
                 assert not isinstance(found, Unchanged)
                 self._replace(step.target, found, encode_ref(tip), JSON_FILE)
         entries = {one: known.entry for one, known in past.known.items()}
-        files = RepositoryFiles(self.storage)
+        files = RepositoryFiles(self.context.assets)
         return RepairState(files, self.context.generation, branches, refs.tags, entries)
 
     def _config(self, fix: ConfigFix | None) -> None:

@@ -27,7 +27,7 @@ from frazil.maintenance.lineage import ids_where, pruned_logs, reachable
 from frazil.maintenance.listing import Objects, list_candidates, list_older, measured
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of
 from frazil.model.history import ManifestFile, RepoInfo, UpdateType
-from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
+from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, Assets
 from frazil.storage.base import Listed, Storage
 from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
@@ -84,11 +84,11 @@ def of_snapshots(
 ) -> Candidates:
     """Everything that some snapshots refer to and that is old."""
     dead = measured(context.storage, SNAPSHOTS, id_rows(sorted(snapshots)), cutoff)
-    return _needed_by(context.storage, dead, cutoff, limits, find_chunks)
+    return _needed_by(context.assets, dead, cutoff, limits, find_chunks)
 
 
 def _needed_by(
-    storage: Storage,
+    assets: Assets,
     dead: Objects,
     cutoff: datetime,
     limits: WalkLimits,
@@ -96,7 +96,8 @@ def _needed_by(
     old_snapshots: U8 | None = None,
     history: FileHistory | None = None,
 ) -> Candidates:
-    lost = manifests_of(storage, [SnapshotId(row.tobytes()) for row in dead.ids], limits)
+    storage = assets.storage
+    lost = manifests_of(assets, [SnapshotId(row.tobytes()) for row in dead.ids], limits)
     manifests = measured(storage, MANIFESTS, id_rows(sorted(lost)), cutoff)
     is_old = RowSet()
     is_old.add(manifests.ids)
@@ -110,8 +111,8 @@ def _needed_by(
         # needs its chunks.
         rows = id_rows(lost)
         young = [lost[ManifestId(row.tobytes())] for row in rows[~is_old.contains(rows)]]
-        found = find_chunks(storage, gone, limits).rows()
-        used = find_chunks(storage, _present(storage, young), limits)
+        found = find_chunks(assets, gone, limits).rows()
+        used = find_chunks(assets, _present(storage, young), limits)
         return measured(storage, CHUNKS, found[~used.contains(found)], cutoff)
 
     logs = measured(storage, LOGS, dead.ids, cutoff)
@@ -146,13 +147,13 @@ def of_expired(
             dead = _expired(context.storage, refs.info(), chosen)
             return of_snapshots(context, dead, cutoff, limits, find_chunks)
         case FileRefs() as refs:
-            history = read_file_history(context.storage, limits.max_snapshots_in_memory)
+            history = read_file_history(context.assets, limits.max_snapshots_in_memory)
             idle = history.known.keys() - history.reachable(refs.present_roots()).keys()
             old = measured(context.storage, SNAPSHOTS, id_rows(sorted(idle)), cutoff)
             others = RowSet()
             others.add_ids(() if chosen is None else idle - chosen)
             return _needed_by(
-                context.storage, old.without(others), cutoff, limits, find_chunks, old.ids, history
+                context.assets, old.without(others), cutoff, limits, find_chunks, old.ids, history
             )
         case _:
             raise InternalError("unknown way to keep refs")
@@ -187,13 +188,9 @@ def _expired(
 
 def unused_attribute_files(context: Context, cutoff: datetime) -> list[Listed]:
     """Old attribute files, which generations before spec 1 have, that no snapshot names."""
-    if context.place is context.storage or not isinstance(context.refs, FileRefs):
+    assets, refs = context.assets, context.refs
+    old = [item for item in assets.attribute_files() if item.created_at < cutoff]
+    if not old or not isinstance(refs, FileRefs):
         return []
-    from frazil.storage.legacy.objects import attribute_files, attribute_files_of
-
-    old = [item for item in attribute_files(context.storage) if item.created_at < cutoff]
-    if not old:
-        return []
-    known = read_file_history(context.storage).reachable(context.refs.present_roots())
-    used = attribute_files_of(context.storage, known)
+    used = assets.attribute_files_of(read_file_history(assets).reachable(refs.present_roots()))
     return [item for item in old if item.key not in used]

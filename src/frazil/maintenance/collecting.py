@@ -46,7 +46,7 @@ from frazil.maintenance.garbage import (
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import measured
-from frazil.maintenance.trash import batch_name, discard, put_aside, put_back
+from frazil.maintenance.trash import batch_name, copy_aside, discard, put_aside, put_back
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
@@ -150,7 +150,7 @@ class _Run:
             self._plan = look_again(self._context, plan, self._way.walk)
         except FrazilError as error:
             if self._copies is not None:
-                put_back(self._context.storage, self._copies, SNAPSHOTS)
+                put_back(self._context, self._copies, SNAPSHOTS)
             if self._copies is None or not isinstance(error, SnapshotNotFoundError):
                 raise
             return False
@@ -160,7 +160,7 @@ class _Run:
         """Remove what only garbage referred to."""
         context = self._context
         if self._copies is not None and self._batch is None:
-            self._reports["copies"] = discard(context.storage, self._copies)
+            self._reports["copies"] = discard(context.place, self._copies)
         swept = start_in_pool(partial(sweep, context.place, self._cutoff))
         for prefix in (LOGS, MANIFESTS):
             self._remove(self._plan, prefix, self._batch)
@@ -184,10 +184,14 @@ class _Run:
             forget_collected(self._context, None if is_full else gone, self._cutoff)
 
     def _remove_attributes(self) -> None:
-        unused = unused_attribute_files(self._context, self._cutoff)
+        place, unused = self._context.place, unused_attribute_files(self._context, self._cutoff)
         if not unused:
             return
-        failed = dict(self._context.place.delete_many([item.key for item in unused]).failed)
+        keys, failed = [item.key for item in unused], dict[str, str]()
+        if self._batch is not None:
+            troubles = copy_aside(place, keys, self._batch)
+            failed = {key: why for key, why in zip(keys, troubles, strict=True) if why}
+        failed |= place.delete_many([key for key in keys if key not in failed]).failed
         gone = [item.size_bytes for item in unused if item.key not in failed]
         report = DeleteReport(len(gone), sum(gone), len(failed))
         for message in failed.values():
@@ -204,12 +208,12 @@ class _Run:
         if self._has_failed:
             self._skipped.append(phase)
             return
-        storage, way = self._context.storage, self._way
+        context, way = self._context, self._way
         [part] = [each for each in plan.garbage if each.prefix == prefix]
         report = (
-            delete_objects(storage, part, way.deleting)
+            delete_objects(context.storage, part, way.deleting)
             if batch is None
-            else put_aside(storage, part, batch, way.deleting)
+            else put_aside(context, part, batch, way.deleting)
         )
         self._reports[phase] = report
         if way.on_deleted is not None:

@@ -86,7 +86,7 @@ def _expire_refs(
     branches: bool,
     tags: bool,
 ) -> set[SnapshotId]:
-    history = read_file_history(context.storage)
+    history = read_file_history(context.assets)
     released: set[SnapshotId] = set()
     for name, _, plan in plan_refs(history, by_tag, cutoff):
         _rewrite(context, plan)
@@ -110,7 +110,7 @@ def plan_by_files(
     at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags, dry_run=True)
     if at_once is not None:
         return at_once
-    history = read_file_history(context.storage)
+    history = read_file_history(context.assets)
     by_tag = list(plan_refs(history, refs.tags(), cutoff))
     by_branch = list(plan_refs(history, refs.branches(), cutoff))
     return Expired(

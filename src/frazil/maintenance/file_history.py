@@ -14,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
-from frazil.formats.snapshot import snapshot_links
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
-from frazil.maintenance.listing import ID_NAME, batched, snapshot_blob
+from frazil.maintenance.listing import ID_NAME, batched
 from frazil.model.history import ManifestFile, SnapshotEntry
-from frazil.storage.assets import SNAPSHOTS, snapshot_key
-from frazil.storage.base import Storage
+from frazil.storage.assets import SNAPSHOTS, Assets
 from frazil.storage.pool import fan_out
 
 PREFETCH: Final = 64
@@ -39,13 +37,14 @@ class KnownSnapshot:
 class FileHistory:
     """Snapshots by id; one that was not read before is read when it is met."""
 
-    storage: Storage
+    assets: Assets
     known: dict[SnapshotId, KnownSnapshot] = field(default_factory=dict)
 
     def __getitem__(self, snapshot_id: SnapshotId) -> KnownSnapshot:
         found = self.known.get(snapshot_id)
         if found is None:
-            found = self.known[snapshot_id] = _read(self.storage, snapshot_id)
+            found = KnownSnapshot(*self.assets.fresh_links(snapshot_id))
+            self.known[snapshot_id] = found
         return found
 
     def ancestry(self, tip: SnapshotId) -> Iterator[SnapshotEntry]:
@@ -107,26 +106,21 @@ class FileHistory:
         return self.since(tips, ())
 
 
-def read_file_history(storage: Storage, at_once: int = PREFETCH) -> FileHistory:
+def read_file_history(assets: Assets, at_once: int = PREFETCH) -> FileHistory:
     """Read what can be read of all snapshot files; damage counts only where history needs it."""
     start = len(SNAPSHOTS)
-    names = (item.key[start:] for item in storage.list(SNAPSHOTS))
+    names = (item.key[start:] for item in assets.storage.list(SNAPSHOTS))
     ids = (SnapshotId.parse(name) for name in names if ID_NAME.fullmatch(name))
 
     def attempt(snapshot_id: SnapshotId) -> KnownSnapshot | None:
         try:
-            return _read(storage, snapshot_id)
+            return KnownSnapshot(*assets.fresh_links(snapshot_id))
         except (FormatError, StorageError, SnapshotNotFoundError):
             return None
 
-    history = FileHistory(storage)
+    history = FileHistory(assets)
     for group in batched(ids, at_once):
         for snapshot_id, found in zip(group, fan_out(attempt, group), strict=True):
             if found is not None:
                 history.known[snapshot_id] = found
     return history
-
-
-def _read(storage: Storage, snapshot_id: SnapshotId) -> KnownSnapshot:
-    blob = snapshot_blob(storage, snapshot_id)
-    return KnownSnapshot(*snapshot_links(blob, key=snapshot_key(snapshot_id)))

@@ -30,6 +30,7 @@ from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of, native_chunks
 from frazil.model.history import ManifestFile, RepoInfo, SnapshotTable, UpdateType
 from frazil.model.values import GCSummary
+from frazil.storage.assets import Assets
 from frazil.storage.base import Listed, Storage
 from frazil.transaction.context import Context
 
@@ -85,7 +86,7 @@ def plan_collection(
         case FileRefs() as refs:
             history = found.history
             if history is None:
-                history = read_file_history(context.storage, limits.max_snapshots_in_memory)
+                history = read_file_history(context.assets, limits.max_snapshots_in_memory)
             needed = _needed_by_files(history, refs, found, after)
             # A new ref to a snapshot that is still there must find its ancestors too, also when a
             # collection was killed half way.
@@ -93,7 +94,7 @@ def plan_collection(
         case _:
             raise InternalError("unknown way to keep refs")
     first = _unnamed((snapshots, found.logs, found.manifests), needed)
-    chunks = _unused(context.storage, found.chunks(first[-1]), needed, limits, find_chunks)
+    chunks = _unused(context.assets, found.chunks(first[-1]), needed, limits, find_chunks)
     return CollectionPlan(needed.snapshots, dropped, (*first, chunks))
 
 
@@ -117,7 +118,7 @@ def _of_snapshots(
     logs: tuple[SnapshotId, ...],
     limits: WalkLimits,
 ) -> _Needed:
-    files = cache(lambda: tuple(manifests_of(context.storage, snapshots, limits).values()))
+    files = cache(lambda: tuple(manifests_of(context.assets, snapshots, limits).values()))
     return _Needed(snapshots, files, logs)
 
 
@@ -168,10 +169,10 @@ def _unnamed(parts: tuple[Objects, ...], needed: _Needed) -> tuple[Objects, ...]
 
 
 def _unused(
-    storage: Storage, chunks: Objects, needed: _Needed, limits: WalkLimits, find: FindChunks
+    assets: Assets, chunks: Objects, needed: _Needed, limits: WalkLimits, find: FindChunks
 ) -> Objects:
     """Those of some chunk objects that are not needed."""
-    return chunks.without(find(storage, needed.files(), limits)) if len(chunks) else chunks
+    return chunks.without(find(assets, needed.files(), limits)) if len(chunks) else chunks
 
 
 # --- looking again ---
@@ -230,14 +231,14 @@ def look_again(context: Context, plan: CollectionPlan, limits: WalkLimits) -> Co
             plan = replace(plan, seen=table)
             needed = _of_snapshots(context, fresh, logs, limits)
         case FileRefs() as refs:
-            known = FileHistory(context.storage).since(refs.present_roots() - plan.kept, plan.kept)
+            known = FileHistory(context.assets).since(refs.present_roots() - plan.kept, plan.kept)
             files = {file.id: file for one in known.values() for file in one.manifest_files}
             needed = _Needed(frozenset(known), files.values)
         case _:
             raise InternalError("unknown way to keep refs")
     if not needed.snapshots:
         return plan
-    chunks = _unused(context.storage, plan.garbage[-1], needed, limits, native_chunks)
+    chunks = _unused(context.assets, plan.garbage[-1], needed, limits, native_chunks)
     garbage = (*_unnamed(plan.garbage[:-1], needed), chunks)
     return replace(plan, garbage=garbage, kept=plan.kept | needed.snapshots)
 

@@ -22,7 +22,6 @@ from frazil.formats.repo_info import decode_repo_info
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import ManifestId, ObjectId, SnapshotId
-from frazil.maintenance.listing import manifest_blob, snapshot_blob
 from frazil.masking import shown_data
 from frazil.model import history
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -54,9 +53,23 @@ def _header(envelope: Envelope) -> Described:
         "app_name": name,
         **({"app_version": version} if dash else {}),
         "spec_version": spec(envelope.spec),
-        "file_type": envelope.kind.name.lower().replace("_", "-"),
+        "file_type": _type_name(envelope.kind),
         "compression": "zstd",
     }
+
+
+def _header_of(context: Context, key: str, kind: FileKind) -> Described:
+    """The same of a file by its key; those from before spec 1 are shown as what they mean."""
+    blob = None if context.generation.is_legacy else context.storage.get(key)
+    if blob is not None:
+        return _header(unseal(blob, kind, key=key))
+    generation = context.generation
+    shown = {"generation": generation.full_name, "spec_version": spec(generation.spec)}
+    return {**shown, "file_type": _type_name(kind)}
+
+
+def _type_name(kind: FileKind) -> str:
+    return kind.name.lower().replace("_", "-")
 
 
 def spec(number: int) -> str:
@@ -80,11 +93,11 @@ def moment_of(when: datetime) -> str:
 # --- snapshots ---
 
 
-def _snapshot(found: Snapshot, envelope: Envelope) -> Described:
+def _snapshot(found: Snapshot, header: Described) -> Described:
     """A snapshot file."""
     return {
         "id": str(found.id),
-        "header": _header(envelope),
+        "header": header,
         "flushed_at": time_text(found.flushed_at),
         "commit_message": found.message,
         "metadata": dict(found.metadata),
@@ -126,7 +139,9 @@ def _node(node: Node) -> Described:
 # --- manifests ---
 
 
-def _manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
+def _manifest(
+    found: Manifest, header: Described, size_bytes: int, compression: Described
+) -> Described:
     """A manifest file: how many references of which kind, not each of them."""
     arrays = [{"node_id": str(node), **_counts(table)} for node, table in found.tables()]
     totals = {
@@ -135,12 +150,12 @@ def _manifest(found: Manifest, envelope: Envelope, key: str) -> Described:
     }
     return {
         "id": str(found.id),
-        "header": _header(envelope),
-        "size_bytes": len(envelope.body),
+        "header": header,
+        "size_bytes": size_bytes,
         "num_arrays": len(arrays),
         **totals,
         "arrays": arrays,
-        "compression": _location_compression(Buffer(envelope.body, key)),
+        "compression": compression,
     }
 
 
@@ -173,10 +188,10 @@ def _location_compression(buffer: Buffer) -> Described:
 # --- transaction logs ---
 
 
-def _log(found: TransactionLog, envelope: Envelope) -> Described:
+def _log(found: TransactionLog, header: Described) -> Described:
     """A transaction log."""
     return {
-        "header": _header(envelope),
+        "header": header,
         **{name: [*map(str, getattr(found, name))] for name in ID_LISTS},
         "updated_chunks": [
             {"node_id": str(node), "chunks": coords.tolist()}
@@ -273,17 +288,20 @@ COLLAPSED: Final = (
 
 def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:
     """A snapshot file."""
-    blob, key = snapshot_blob(context.storage, snapshot_id), snapshot_key(snapshot_id)
-    envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
-    return _snapshot(decode_snapshot(blob, key=key), envelope)
+    found = context.assets.fresh_snapshot(snapshot_id)
+    return _snapshot(found, _header_of(context, snapshot_key(snapshot_id), FileKind.SNAPSHOT))
 
 
 def inspect_manifest(context: Context, manifest_id: str) -> Described:
     """A manifest file."""
     found = ManifestId.parse(manifest_id)
-    blob, key = manifest_blob(context.storage, found), manifest_key(found)
-    envelope = unseal(blob, FileKind.MANIFEST, key=key)
-    return _manifest(decode_manifest(blob, key=key), envelope, key)
+    key, manifest = manifest_key(found), context.assets.fresh_manifest(found)
+    blob = context.storage.get(key) or b""
+    if not context.generation.is_legacy:
+        return inspect_file(blob, key)
+    header = _header_of(context, key, FileKind.MANIFEST)
+    plain = {"uses_location_compression": False, "num_compressed_refs": 0}
+    return _manifest(manifest, header, len(blob), plain)
 
 
 def inspect_repo_info(context: Context) -> Described:
@@ -298,20 +316,18 @@ def inspect_repo_info(context: Context) -> Described:
 
 def inspect_transaction_log(context: Context, snapshot_id: SnapshotId) -> Described:
     """A transaction log, united with those that the snapshot took over from lost ancestors."""
-    key = log_key(snapshot_id)
-    blob = context.storage.get(key)
-    if blob is None:
+    own, key = context.assets.fresh_log(snapshot_id), log_key(snapshot_id)
+    if own is None:
         raise StorageError("no such log", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
-    envelope = unseal(blob, FileKind.TRANSACTION_LOG, key=key)
-    own = decode_log(blob, key=key)
+    header = _header_of(context, key, FileKind.TRANSACTION_LOG)
     pruned = _pruned(context, snapshot_id)
     if not pruned:
-        return _log(own, envelope)
+        return _log(own, header)
     found = {one: context.assets.log(one) for one in pruned}
     older = [log for log in found.values() if log is not None]
     merged: TransactionLog = reduce(unite, [*older, own])
     return {
-        **_log(merged, envelope),
+        **_log(merged, header),
         "synthetic_composite": {
             "note": COLLAPSED,
             "merged_pruned_ancestor_tx_logs": [str(log.id) for log in older],
@@ -351,13 +367,15 @@ def inspect_file(blob: bytes, key: str) -> Described:
         case FileKind.SNAPSHOT:
             snapshot = decode_snapshot(blob, key=key)
             parent = snapshot.parent_id
-            description = _snapshot(snapshot, envelope)
+            description = _snapshot(snapshot, _header(envelope))
             return {**description, "parent_id": None if parent is None else str(parent)}
         case FileKind.MANIFEST:
-            return _manifest(decode_manifest(blob, key=key), envelope, key)
+            compression = _location_compression(Buffer(envelope.body, key))
+            manifest, size = decode_manifest(blob, key=key), len(envelope.body)
+            return _manifest(manifest, _header(envelope), size, compression)
         case FileKind.TRANSACTION_LOG:
             log = decode_log(blob, key=key)
-            return {"id": str(log.id), **_log(log, envelope)}
+            return {"id": str(log.id), **_log(log, _header(envelope))}
         case FileKind.REPO_INFO:
             info = decode_repo_info(blob, key=key)
             return {**_repo(info, envelope), **_rest_of_repo(info)}

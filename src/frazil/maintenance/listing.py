@@ -1,8 +1,4 @@
-"""What lies below a prefix, as columns of ids and sizes, and files read straight from the storage.
-
-Maintenance reads nearly every file once, which would only drive useful ones out of the cache,
-and it must see snapshots that another process has just rewritten.
-"""
+"""What lies below a prefix, as columns of ids and sizes."""
 
 from __future__ import annotations
 
@@ -16,39 +12,14 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, SnapshotNotFoundError, StorageError
-from frazil.formats.snapshot import decode_snapshot
-from frazil.ids import ALPHABET, ManifestId, SnapshotId, crockford_many
+from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
-from frazil.model.history import Micros, Snapshot, to_micros
-from frazil.storage.assets import manifest_key, snapshot_key
+from frazil.model.history import Micros, to_micros
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.pool import fan_out
 
 T = TypeVar("T")
-
-
-def snapshot_blob(storage: Storage, snapshot_id: SnapshotId) -> bytes:
-    """The bytes of a snapshot file."""
-    blob = storage.get(snapshot_key(snapshot_id))
-    if blob is None:
-        raise SnapshotNotFoundError("no such snapshot", snapshot=snapshot_id)
-    return blob
-
-
-def read_snapshot(storage: Storage, snapshot_id: SnapshotId) -> Snapshot:
-    """Read a snapshot."""
-    return decode_snapshot(snapshot_blob(storage, snapshot_id), key=snapshot_key(snapshot_id))
-
-
-def manifest_blob(storage: Storage, manifest_id: ManifestId) -> bytes:
-    """The bytes of a manifest file."""
-    key = manifest_key(manifest_id)
-    blob = storage.get(key)
-    if blob is None:
-        raise StorageError("no such manifest", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
-    return blob
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:

@@ -17,16 +17,15 @@ import numpy.typing as npt
 
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import plan_expiry
 from frazil.maintenance.id_sets import ID_WIDTH, U8
-from frazil.maintenance.listing import batched, read_snapshot
+from frazil.maintenance.listing import batched
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode
-from frazil.storage.base import Storage
+from frazil.storage.assets import Assets
 from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
@@ -94,8 +93,8 @@ def shares(
     if older_than is not None:
         context.generation.require_expiry()
     entries = reachable_entries(context.refs)
-    tree = _Tree.read(context.storage, entries)
-    index = _Index.read(context.storage, tree.files.values())
+    tree = _Tree.read(context.assets, entries)
+    index = _Index.read(context.assets, tree.files.values())
     kept = None if older_than is None else _kept(context, entries, older_than)
     free, stranded = index.dead(tree, kept)
     if by == "array":
@@ -150,12 +149,12 @@ class _Tree:
     """where an array was last"""
 
     @classmethod
-    def read(cls, storage: Storage, entries: Mapping[SnapshotId, SnapshotEntry]) -> _Tree:
+    def read(cls, assets: Assets, entries: Mapping[SnapshotId, SnapshotEntry]) -> _Tree:
         """Read every snapshot."""
         tree = cls({}, {}, {})
         ordered = sorted(entries.values(), key=lambda each: each.flushed_at)
         for group in batched([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
-            for snapshot in fan_out(partial(read_snapshot, storage), group):
+            for snapshot in fan_out(assets.fresh_snapshot, group):
                 tree._add(snapshot)
         return tree
 
@@ -193,7 +192,7 @@ class _Index:
     usage: dict[PartKey, Usage]
 
     @classmethod
-    def read(cls, storage: Storage, files: Iterable[ManifestFile]) -> _Index:
+    def read(cls, assets: Assets, files: Iterable[ManifestFile]) -> _Index:
         """Read every manifest."""
         files = tuple(files)
         rows: list[U8] = [np.zeros((0, RANGE_WIDTH), np.uint8)]
@@ -201,7 +200,7 @@ class _Index:
         usage: dict[PartKey, Usage] = {}
         at = 0
         for file, tables in zip(
-            files, over_manifests(storage, files, WalkLimits(), _look), strict=True
+            files, over_manifests(files, WalkLimits(), partial(_look, assets)), strict=True
         ):
             for node_id, ranges, used in tables:
                 rows.append(ranges)
@@ -273,8 +272,8 @@ def _distinct(rows: U8) -> tuple[U8, Numbers]:
     return ordered[is_new].view(np.uint8), number
 
 
-def _look(blob: bytes, key: str) -> list[tuple[NodeId, U8, Usage]]:
+def _look(assets: Assets, manifest_id: ManifestId) -> list[tuple[NodeId, U8, Usage]]:
     return [
         (node_id, native_ranges(table), usage_of([table]))
-        for node_id, table in decode_manifest(blob, key=key).tables()
+        for node_id, table in assets.fresh_manifest(manifest_id).tables()
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from operator import add
 from typing import Final
 
@@ -12,15 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.commit.base import RefStore
-from frazil.formats.manifest import decode_manifest
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet
-from frazil.maintenance.listing import read_snapshot
 from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ChunkStorageStats
+from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
@@ -84,15 +84,15 @@ def array_usage(state: WorkingState, node: ArrayNode) -> Usage:
     return usage_of([state.table(node)])
 
 
-def snapshot_usage(storage: Storage, history: Iterable[SnapshotEntry]) -> Iterator[SnapshotUsage]:
+def snapshot_usage(assets: Assets, history: Iterable[SnapshotEntry]) -> Iterator[SnapshotUsage]:
     """Follow a history, oldest first; each manifest is read once."""
     seen = RowSet(RANGE_WIDTH)
     known: dict[ManifestId, Usage] = {}
     for entry in history:
-        files = read_snapshot(storage, entry.id).manifest_files
+        files = assets.fresh_snapshot(entry.id).manifest_files
         fresh = [file for file in files if file.id not in known]
         ranges = RowSet(RANGE_WIDTH)
-        found = over_manifests(storage, fresh, WalkLimits(), _tables)
+        found = over_manifests(fresh, WalkLimits(), partial(_tables, assets))
         for file, tables in zip(fresh, found, strict=True):
             known[file.id] = usage_of(tables)
             for table in tables:
@@ -125,11 +125,11 @@ def growth(context: Context) -> Iterator[SnapshotUsage]:
     """What each snapshot of the whole repository added, in the order in which they were made."""
     entries = reachable_entries(context.refs).values()
     ordered = sorted(entries, key=lambda entry: (entry.flushed_at, entry.id))
-    return snapshot_usage(context.storage, ordered)
+    return snapshot_usage(context.assets, ordered)
 
 
-def _tables(blob: bytes, key: str) -> list[ChunkTable]:
-    return [table for _, table in decode_manifest(blob, key=key).tables()]
+def _tables(assets: Assets, manifest_id: ManifestId) -> list[ChunkTable]:
+    return [table for _, table in assets.fresh_manifest(manifest_id).tables()]
 
 
 def objects_by_kind(storage: Storage) -> dict[str, PrefixUsage]:
@@ -164,15 +164,15 @@ def chunk_storage_stats(context: Context, limits: WalkLimits | None = None) -> C
     limits = limits or WalkLimits()
     native, virtual, inlined = RowSet(RANGE_WIDTH), RowSet(RANGE_WIDTH), 0
     files = reachable_manifests(context, limits).values()
-    for found in over_manifests(context.storage, files, limits, _look):
+    for found in over_manifests(files, limits, partial(_look, context.assets)):
         native.add(found.native)
         virtual.add(found.virtual)
         inlined += found.inlined_bytes
     return ChunkStorageStats(total_length(native), total_length(virtual), inlined)
 
 
-def _look(blob: bytes, key: str) -> _Found:
-    tables = [table for _, table in decode_manifest(blob, key=key).tables()]
+def _look(assets: Assets, manifest_id: ManifestId) -> _Found:
+    tables = _tables(assets, manifest_id)
     nothing = np.zeros((0, RANGE_WIDTH), np.uint8)
     return _Found(
         np.concatenate([nothing, *map(native_ranges, tables)]),

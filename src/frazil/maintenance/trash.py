@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from frazil.drawing.reports import ReportView
-from frazil.errors import ErrorKind, FormatError, NotFoundError, StorageError
+from frazil.errors import ErrorKind, NotFoundError, StorageError
 from frazil.maintenance.candidates import PHASES
 from frazil.maintenance.deleting import (
     BATCH,
@@ -28,7 +28,7 @@ from frazil.maintenance.deleting import (
 )
 from frazil.maintenance.listing import Objects, is_older
 from frazil.run import by_size
-from frazil.storage.assets import CHUNK, CHUNKS
+from frazil.storage.assets import ATTRIBUTES, CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Attributes, Listed, Storage
 from frazil.storage.pool import fan_out
 from frazil.tip import require_writable
@@ -37,7 +37,7 @@ from frazil.transaction.context import Context
 TRASH: Final = "trash/"
 MOVED_AT_ONCE: Final = 256 << 20
 """Bytes of objects in memory while they are copied."""
-RESTORED_FIRST: Final = tuple(reversed(PHASES))
+RESTORED_FIRST: Final = (ATTRIBUTES, *reversed(PHASES))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,7 +56,7 @@ def batch_name() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def put_aside(storage: Storage, garbage: Objects, batch: str, limits: DeleteLimits) -> DeleteReport:
+def put_aside(context: Context, garbage: Objects, batch: str, limits: DeleteLimits) -> DeleteReport:
     """Make objects disappear so that they can come back; what cannot go is counted.
 
     Raises:
@@ -65,13 +65,10 @@ def put_aside(storage: Storage, garbage: Objects, batch: str, limits: DeleteLimi
     report = DeleteReport()
     for part in by_size(garbage.sizes.tolist(), MOVED_AT_ONCE, BATCH):
         group = garbage.part(part.start, part.stop)
-        keys = group.keys()
-        troubles = fan_out(partial(_copy, storage, above=f"{TRASH}{batch}/"), keys)
-        storage.make_durable(
-            [f"{TRASH}{batch}/{key}" for key, why in zip(keys, troubles, strict=True) if why == ""]
-        )
+        keys = [*map(context.key_in_place, group.keys())]
+        troubles = copy_aside(context.place, keys, batch, _attributes(garbage.prefix))
         stays = np.array([bool(why) for why in troubles], np.bool_)
-        report.add(delete_objects(storage, group.where(~stays), limits))
+        report.add(delete_objects(context.storage, group.where(~stays), limits))
         report.add(_failed(group.where(stays), [why for why in troubles if why]))
     return report
 
@@ -83,22 +80,34 @@ def _failed(objects: Objects, reasons: Sequence[str]) -> DeleteReport:
     return report
 
 
-def _copy(storage: Storage, key: str, *, above: str) -> str | None:
+def copy_aside(
+    place: Storage, keys: Sequence[str], batch: str, attributes: Attributes = PLAIN
+) -> Sequence[str]:
+    """Copy objects, by the keys they have where they are; tell for each why it must stay, or ''."""
+
+    def copy(key: str) -> str | None:
+        return _copy(place, key, f"{TRASH}{batch}/{key}", attributes)
+
+    troubles = fan_out(copy, keys)
+    done = (key for key, why in zip(keys, troubles, strict=True) if why == "")
+    place.make_durable([f"{TRASH}{batch}/{key}" for key in done])
+    return [why or "" for why in troubles]
+
+
+def _copy(place: Storage, key: str, target: str, attributes: Attributes) -> str | None:
     """Copy an object; return the error, or None when there is nothing to copy."""
     try:
-        data = storage.get(key)
+        data = place.get(key)
         if data is None:
             return None
-        storage.put(above + key, data, _attributes(key))
-    except FormatError:
-        return None  # a damaged file of an older generation, of no use to anybody
+        place.put(target, data, attributes)
     except StorageError as error:
         return str(error)
     return ""
 
 
-def _attributes(key: str) -> Attributes:
-    return CHUNK if key.startswith(CHUNKS) else PLAIN
+def _attributes(prefix: str) -> Attributes:
+    return CHUNK if prefix == CHUNKS else PLAIN
 
 
 # --- what is there ---
@@ -130,8 +139,7 @@ def restore_trash(
         StorageError: an object could not be put back; those before it were.
     """
     require_writable(context, "restore garbage")
-    storage = context.storage
-    wanted = [one for one in list_trash(storage) if batch in (None, one.name)]
+    wanted = [one for one in list_trash(context.place) if batch in (None, one.name)]
     if batch is not None and not wanted:
         raise NotFoundError(f"there is nothing in the trash under {batch!r}",
                             kind=ErrorKind.KEY_NOT_FOUND)  # fmt: skip
@@ -139,38 +147,38 @@ def restore_trash(
     for one in wanted:
         above = f"{TRASH}{one.name}/"
         for prefix in RESTORED_FIRST:
-            items = [*storage.list(above + prefix)]
+            items = [*context.place.list(above + context.key_in_place(prefix))]
             if not dry_run:
-                _restore(storage, above, items)
+                _restore(context.place, above, items, _attributes(prefix))
             count += len(items)
             size += sum(item.size_bytes for item in items)
     context.assets.forget()
     return TrashBatch(batch or "all", datetime.now(UTC), count, size)
 
 
-def put_back(storage: Storage, batch: str, prefix: str) -> None:
+def put_back(context: Context, batch: str, prefix: str) -> None:
     """Put objects of a kind back that were put aside.
 
     Raises:
         StorageError: one could not be put back.
     """
     above = f"{TRASH}{batch}/"
-    _restore(storage, above, [*storage.list(above + prefix)])
+    items = [*context.place.list(above + context.key_in_place(prefix))]
+    _restore(context.place, above, items, _attributes(prefix))
 
 
-def _restore(storage: Storage, above: str, items: Sequence[Listed]) -> None:
+def _restore(place: Storage, above: str, items: Sequence[Listed], attributes: Attributes) -> None:
     for part in by_size([item.size_bytes for item in items], MOVED_AT_ONCE, BATCH):
         keys = [items[number].key for number in part]
-        fan_out(partial(_put_one_back, storage, above), keys)
-        storage.make_durable([key[len(above) :] for key in keys])
-        delete_keys(storage, keys)
+        fan_out(partial(_put_one_back, place, above, attributes), keys)
+        place.make_durable([key[len(above) :] for key in keys])
+        delete_keys(place, keys)
 
 
-def _put_one_back(storage: Storage, above: str, key: str) -> None:
-    data = storage.get(key)
+def _put_one_back(place: Storage, above: str, attributes: Attributes, key: str) -> None:
+    data = place.get(key)
     if data is not None:
-        target = key[len(above) :]
-        storage.put(target, data, _attributes(target))
+        place.put(key[len(above) :], data, attributes)
 
 
 def discard(storage: Storage, batch: str) -> DeleteReport:
@@ -199,7 +207,7 @@ def empty_trash(
     require_writable(context, "empty the trash")
     older_than = safe_cutoff(context.place, older_than, unsafe_minimum_age, dry_run=dry_run)
     above = f"{TRASH}{batch}/" if batch else TRASH
-    old = [item for item in context.storage.list(above) if is_older(item.created_at, older_than)]
+    old = [item for item in context.place.list(above) if is_older(item.created_at, older_than)]
     if not dry_run:
-        delete_keys(context.storage, [item.key for item in old])
+        delete_keys(context.place, [item.key for item in old])
     return TrashBatch(batch or "all", older_than, len(old), sum(item.size_bytes for item in old))

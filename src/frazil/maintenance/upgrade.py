@@ -224,7 +224,7 @@ def _with_late_config(old: RefFileRefs, info: RepoInfo, new: RepoObjectRefs) -> 
 
 def plan_repo_object(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int) -> RepoInfo:
     """The repo object that says the same as the files of a v1 repository."""
-    history = read_file_history(context.storage, at_once)
+    history = read_file_history(context.assets, at_once)
     known = history.reachable([*old.tags.values(), *old.branches.values()])
     entries = {one: found.entry for one, found in known.items()}
     return migrated(old, entries, refs.stored_config())

@@ -12,17 +12,14 @@ import numpy as np
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import InternalError
-from frazil.formats.manifest import native_chunk_ids
-from frazil.formats.snapshot import manifest_files
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.lineage import ids_where, reachable
-from frazil.maintenance.listing import batched, manifest_blob, snapshot_blob
+from frazil.maintenance.listing import batched
 from frazil.model.history import ManifestFile
 from frazil.run import Runner
-from frazil.storage.assets import manifest_key, snapshot_key
-from frazil.storage.base import Storage
+from frazil.storage.assets import Assets
 from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
@@ -49,9 +46,9 @@ def reachable_manifests(context: Context, limits: WalkLimits) -> dict[ManifestId
             info = refs.info()
             tips = [*info.branches.values(), *info.tags.values()]
             reached = ids_where(info.snapshots, reachable(info.snapshots, tips))
-            return manifests_of(context.storage, reached, limits)
+            return manifests_of(context.assets, reached, limits)
         case FileRefs() as refs:
-            history = read_file_history(context.storage, limits.max_snapshots_in_memory)
+            history = read_file_history(context.assets, limits.max_snapshots_in_memory)
             known = history.reachable(refs.roots()).values()
             return {file.id: file for one in known for file in one.manifest_files}
         case _:
@@ -59,35 +56,23 @@ def reachable_manifests(context: Context, limits: WalkLimits) -> dict[ManifestId
 
 
 def manifests_of(
-    storage: Storage, snapshots: Iterable[SnapshotId], limits: WalkLimits
+    assets: Assets, snapshots: Iterable[SnapshotId], limits: WalkLimits
 ) -> dict[ManifestId, ManifestFile]:
     """The manifests of some snapshots, once each."""
-
-    def files(snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
-        blob = snapshot_blob(storage, snapshot_id)
-        return manifest_files(blob, key=snapshot_key(snapshot_id))
-
     return {
         file.id: file
         for group in batched(snapshots, limits.max_snapshots_in_memory)
-        for found in fan_out(files, group)
+        for found in fan_out(assets.fresh_manifest_files, group)
         for file in found
     }
 
 
 def over_manifests(
-    storage: Storage,
-    files: Iterable[ManifestFile],
-    limits: WalkLimits,
-    look: Callable[[bytes, str], T],
+    files: Iterable[ManifestFile], limits: WalkLimits, look: Callable[[ManifestId], T]
 ) -> Iterator[T]:
-    """Read manifests side by side and yield what `look` finds in the bytes under each key."""
-
-    def work(file: ManifestFile) -> T:
-        return look(manifest_blob(storage, file.id), manifest_key(file.id))
-
+    """What `look` finds in manifests, which are read side by side."""
     for group in portions_by_size(files, limits):
-        yield from fan_out(work, group)
+        yield from fan_out(look, [file.id for file in group])
 
 
 def portions_by_size(
@@ -113,17 +98,13 @@ def portions_by_size(
         yield group
 
 
-FindChunks: TypeAlias = Callable[[Storage, Iterable[ManifestFile], WalkLimits], RowSet]
+FindChunks: TypeAlias = Callable[[Assets, Iterable[ManifestFile], WalkLimits], RowSet]
 """Tells which chunk objects some manifests refer to."""
 
 
-def native_chunks(storage: Storage, files: Iterable[ManifestFile], limits: WalkLimits) -> RowSet:
+def native_chunks(assets: Assets, files: Iterable[ManifestFile], limits: WalkLimits) -> RowSet:
     """The chunk objects that some manifests refer to."""
-
-    def look(blob: bytes, key: str) -> U8:
-        return native_chunk_ids(blob, key=key)
-
-    return _united(over_manifests(storage, files, limits, look))
+    return _united(over_manifests(files, limits, assets.fresh_native_chunks))
 
 
 def chunks_by(runner: Runner | None, context: Context) -> FindChunks:
@@ -131,7 +112,7 @@ def chunks_by(runner: Runner | None, context: Context) -> FindChunks:
     if runner is None:
         return native_chunks
 
-    def find(_: Storage, files: Iterable[ManifestFile], __: WalkLimits) -> RowSet:
+    def find(_: Assets, files: Iterable[ManifestFile], __: WalkLimits) -> RowSet:
         sizes = {file.id: file.size_bytes for file in files}
         work, total = partial(_chunks_of, context), sum(sizes.values())
         return _united(ids for _, ids in runner.run(work, [*sizes], size_bytes=total))
@@ -140,8 +121,7 @@ def chunks_by(runner: Runner | None, context: Context) -> FindChunks:
 
 
 def _chunks_of(context: Context, manifest_id: ManifestId) -> U8:
-    blob = manifest_blob(context.storage, manifest_id)
-    return np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
+    return np.unique(context.assets.fresh_native_chunks(manifest_id), axis=0)
 
 
 def _united(parts: Iterable[U8]) -> RowSet:

@@ -196,7 +196,7 @@ def _file_history(context: Context, refs: RefFileRefs) -> dict[SnapshotId, Snaps
     """
     tips = _tips(refs)
     for _ in attempts(context.config.update_retries()):
-        history = read_file_history(context.storage)
+        history = read_file_history(context.assets)
         there = [tip for tip in tips if tip in history.known]
         try:
             found = {one: known.entry for one, known in history.reachable(there).items()}

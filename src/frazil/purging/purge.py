@@ -276,7 +276,7 @@ def _swap_files(
                 refs.move_tag(name, rewriter.ids[target], target)
     except ConflictError:
         return False
-    files = read_file_history(context.storage).known
+    files = read_file_history(context.assets).known
     rewriter.follow({one: files[one].entry for one in rewriter.ids if one in files})
     return _is_known(context, found, rewriter)
 
@@ -309,18 +309,18 @@ def _is_settled(context: Context, found: PurgeMatches, rewriter: Rewriter, batch
     old = {*(one for one in rewriter.ids if one in found.history), *map(SnapshotId.parse, loose)}
     ids = id_rows(sorted(old))
     objects = Objects(SNAPSHOTS, ids, np.zeros(len(ids), np.uint64))
-    report = put_aside(context.storage, objects, batch, DeleteLimits())
+    report = put_aside(context, objects, batch, DeleteLimits())
     try:
         if report.failed:
             raise StorageError(f"a snapshot would not go: {report.errors[0]}")
         if old.isdisjoint(_targets(context.refs)) and _is_known(context, found, rewriter):
             return True
     except FrazilError as error:
-        put_back(context.storage, batch, SNAPSHOTS)
+        put_back(context, batch, SNAPSHOTS)
         if not isinstance(error, SnapshotNotFoundError):
             raise
     else:
-        put_back(context.storage, batch, SNAPSHOTS)
+        put_back(context, batch, SNAPSHOTS)
     return False
 
 

@@ -13,17 +13,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from frazil.bulk.grid import ArrayLayout, Grid, array_layout
-from frazil.formats.manifest import decode_manifest
-from frazil.formats.txlog import ID_LISTS, decode_log
+from frazil.formats.txlog import ID_LISTS
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import adopt
-from frazil.maintenance.listing import manifest_blob, read_snapshot
 from frazil.model.chunks import ChunkRef, ChunkTable, overlay
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Node
 from frazil.purging.finding import PurgeMatches, encoding_digest
 from frazil.purging.records import PurgeTarget
-from frazil.storage.assets import log_key, manifest_key
+from frazil.storage.assets import manifest_key
 from frazil.storage.pool import ahead
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
@@ -82,7 +80,7 @@ class Rewriter:
     def _write_snapshot(
         self, one: SnapshotId, entry: SnapshotEntry, tainted: set[ManifestId]
     ) -> None:
-        old = read_snapshot(self.context.storage, one)
+        old = self.context.assets.fresh_snapshot(one)
         arrays = {
             node.id: node
             for node in old.nodes
@@ -146,8 +144,7 @@ class Rewriter:
     # --- manifests ---
 
     def _manifest(self, one: ManifestId, arrays: dict[NodeId, ArrayNode]) -> RewrittenManifest:
-        blob = manifest_blob(self.context.storage, one)
-        manifest = decode_manifest(blob, key=manifest_key(one))
+        manifest = self.context.assets.fresh_manifest(one)
         held = {node_id: arrays[node_id] for node_id in manifest.nodes() if node_id in arrays}
         key = (one, encodings_key(held))
         if key not in self._done:
@@ -180,10 +177,8 @@ class Rewriter:
     # --- logs ---
 
     def _write_log(self, one: SnapshotId) -> None:
-        key = log_key(one)
-        blob = self.context.storage.get(key)
-        if blob is not None:
-            log = decode_log(blob, key=key)
+        log = self.context.assets.fresh_log(one)
+        if log is not None:
             self._note(self.context.assets.save_log(self._log(log, self.ids[one])))
 
     def _log(self, log: TransactionLog, new_id: SnapshotId) -> TransactionLog:

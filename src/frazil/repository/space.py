@@ -297,7 +297,7 @@ class Space(Namespace):
         """List what collections put aside, oldest first."""
         from frazil.maintenance.trash import list_trash
 
-        return list_trash(self._context.storage)
+        return list_trash(self._context.place)
 
     @verb(Effect.CHANGES)
     def restore_trash(self, batch: str | None = None, *, dry_run: bool = False) -> TrashBatch:

@@ -13,25 +13,30 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.config import current
 from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.generation import Generation
-from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
-from frazil.formats.snapshot import decode_snapshot, encode_snapshot
+from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest, native_chunk_ids
+from frazil.formats.snapshot import decode_snapshot, encode_snapshot, manifest_files, snapshot_links
 from frazil.formats.snapshot_nodes import keeps_well
 from frazil.formats.txlog import decode_log, encode_log
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import ManifestFile, Snapshot, TransactionLog
-from frazil.storage.base import Attributes, Bytes, Storage, Version, Written
+from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, TransactionLog
+from frazil.storage.base import Attributes, Bytes, Listed, Storage, Version, Written
 
 SNAPSHOTS: Final = "snapshots/"
 MANIFESTS: Final = "manifests/"
 LOGS: Final = "transactions/"
 CHUNKS: Final = "chunks/"
+ATTRIBUTES: Final = "attributes/"
+"""Only before spec 1."""
 CHUNK: Final = Attributes(is_chunk=True, is_unnamed=True)
 CLIENT: Final = "frazil-0.1.0"
 SMALL_NODE_CACHE: Final = (
@@ -45,6 +50,9 @@ SMALL_REF_CACHE: Final = (
 
 log = logging.getLogger(__name__)
 
+U8: TypeAlias = npt.NDArray[np.uint8]
+Links: TypeAlias = tuple[SnapshotEntry, tuple[ManifestFile, ...]]
+"""What history records of a snapshot, and the manifests that it lists."""
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -128,8 +136,16 @@ class Assets:
     `_read_*` and `_write_*` are what other generations do in their own way.
     """
 
-    def __init__(self, storage: Storage, generation: Generation, config: RepositoryConfig) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        generation: Generation,
+        config: RepositoryConfig,
+        near: Storage | None = None,
+    ) -> None:
         self.storage = storage
+        self.near = near or storage
+        """the same, with copies of what was read on a disk near by"""
         self.generation = generation
         self._level = config.compression_level()
         caching = config.cache_sizes()
@@ -158,9 +174,7 @@ class Assets:
         cached = self._snapshots.get(snapshot_id)
         if cached is not None:
             return cached
-        snapshot = self._read_snapshot(snapshot_id)
-        if snapshot is None:
-            raise SnapshotNotFoundError("snapshot object not found", snapshot=snapshot_id)
+        snapshot = _snapshot_there(self._read_snapshot(snapshot_id, self.near), snapshot_id)
         self._snapshots.put(snapshot_id, snapshot)
         return snapshot
 
@@ -168,9 +182,9 @@ class Assets:
         """Whether a snapshot is in memory."""
         return self._snapshots.get(snapshot_id) is not None
 
-    def _read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot | None:
+    def _read_snapshot(self, snapshot_id: SnapshotId, storage: Storage) -> Snapshot | None:
         key = snapshot_key(snapshot_id)
-        blob = self.storage.get(key)
+        blob = storage.get(key)
         return None if blob is None else decode_snapshot(blob, key=key)
 
     def stored_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
@@ -214,22 +228,19 @@ class Assets:
         if cached is not None:
             return cached
         try:
-            manifest = self._read_manifest(manifest_id, size_bytes)
+            manifest = self._read_manifest(manifest_id, self.near, size_bytes)
         except FormatError as error:
             error.during("fetch_manifest")
             raise
-        if manifest is None:
-            raise StorageError(
-                "a manifest of this snapshot is missing",
-                kind=ErrorKind.OBJECT_NOT_FOUND,
-                key=manifest_key(manifest_id),
-            )
+        manifest = _manifest_there(manifest, manifest_id)
         self._manifests.put(manifest_id, manifest)
         return manifest
 
-    def _read_manifest(self, manifest_id: ManifestId, size_bytes: int) -> Manifest | None:
+    def _read_manifest(
+        self, manifest_id: ManifestId, storage: Storage, size_bytes: int = 0
+    ) -> Manifest | None:
         key = manifest_key(manifest_id)
-        blob = self.storage.get(key, 0, size_bytes) if size_bytes else self.storage.get(key)
+        blob = storage.get(key, 0, size_bytes) if size_bytes else storage.get(key)
         return None if blob is None else decode_manifest(blob, key=key)
 
     def save_manifest(
@@ -280,14 +291,14 @@ class Assets:
         cached = self._logs.get(snapshot_id)
         if cached is not None:
             return cached
-        log = self._read_log(snapshot_id)
+        log = self._read_log(snapshot_id, self.near)
         if log is not None:
             self._logs.put(snapshot_id, log)
         return log
 
-    def _read_log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
+    def _read_log(self, snapshot_id: SnapshotId, storage: Storage) -> TransactionLog | None:
         key = log_key(snapshot_id)
-        blob = self.storage.get(key)
+        blob = storage.get(key)
         return None if blob is None else decode_log(blob, key=key)
 
     def save_log(self, log: TransactionLog) -> str:
@@ -299,6 +310,52 @@ class Assets:
         blob = encode_log(log, spec=self.generation.spec, level=self._level)
         self.storage.put(log_key(log.id), blob, self._attributes("transaction-log"))
 
+    # --- past all caches ---
+
+    # Maintenance reads nearly every file once, which would only drive useful ones out of the
+    # caches, and it must see what storage has now.
+
+    def fresh_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """Load a snapshot."""
+        return _snapshot_there(self._read_snapshot(snapshot_id, self.storage), snapshot_id)
+
+    def fresh_links(self, snapshot_id: SnapshotId) -> Links:
+        """Load of a snapshot whose file names its parent what history needs."""
+        key = snapshot_key(snapshot_id)
+        return snapshot_links(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
+
+    def fresh_manifest_files(self, snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
+        """Load of a snapshot which manifests it lists."""
+        key = snapshot_key(snapshot_id)
+        return manifest_files(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
+
+    def fresh_manifest(self, manifest_id: ManifestId) -> Manifest:
+        """Load a manifest."""
+        return _manifest_there(self._read_manifest(manifest_id, self.storage), manifest_id)
+
+    def fresh_native_chunks(self, manifest_id: ManifestId) -> U8:
+        """Load of a manifest which chunk objects it refers to, (n, 12); repeated ones repeat."""
+        key = manifest_key(manifest_id)
+        return native_chunk_ids(_manifest_there(self.storage.get(key), manifest_id), key=key)
+
+    def fresh_log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
+        """Load a transaction log; None when there is no such file."""
+        return self._read_log(snapshot_id, self.storage)
+
+    # --- files ---
+
+    def where(self, key: str) -> str:
+        """The key under which a place has an object, or a folder of objects, that we call `key`."""
+        return key
+
+    def attribute_files(self) -> Iterable[Listed]:
+        """Attribute files, which generations before spec 1 have, by their own keys."""
+        return ()
+
+    def attribute_files_of(self, snapshots: Iterable[SnapshotId]) -> set[str]:
+        """The keys of the attribute files that some snapshots need."""
+        return set()
+
     # --- chunks ---
 
     def chunk(self, ref: NativeRef, start: int, end: int) -> bytes:
@@ -308,7 +365,7 @@ class Assets:
         cached = self._chunks.get(place)
         if cached is not None:
             return cached
-        data = self.storage.get(key, ref.offset + start, ref.offset + end)
+        data = self.near.get(key, ref.offset + start, ref.offset + end)
         if data is None:
             raise StorageError(
                 "a chunk object is missing", kind=ErrorKind.OBJECT_NOT_FOUND, key=key
@@ -377,6 +434,22 @@ def log_key(snapshot_id: SnapshotId) -> str:
 def chunk_key(chunk_id: ChunkId) -> str:
     """Key of a chunk object."""
     return f"{CHUNKS}{chunk_id}"
+
+
+def _snapshot_there(found: V | None, snapshot_id: SnapshotId) -> V:
+    if found is None:
+        raise SnapshotNotFoundError("snapshot object not found", snapshot=snapshot_id)
+    return found
+
+
+def _manifest_there(found: V | None, manifest_id: ManifestId) -> V:
+    if found is None:
+        raise StorageError(
+            "a manifest of this snapshot is missing",
+            kind=ErrorKind.OBJECT_NOT_FOUND,
+            key=manifest_key(manifest_id),
+        )
+    return found
 
 
 def _log_weight(log: TransactionLog) -> int:

@@ -44,7 +44,7 @@ class Context:
     storage: Storage
     """the objects of the repository, under the keys of a spec"""
     place: Storage
-    """where they are: the same, unless they are files from before spec 1"""
+    """where they are: the same, unless they are files from before spec 1, which have other keys"""
     generation: Generation
     config: RepositoryConfig
     refs: RefStore
@@ -93,11 +93,7 @@ class Context:
 
     def key_in_place(self, key: str) -> str:
         """The key that an object of the repository has where it is."""
-        if self.place is self.storage:
-            return key
-        from frazil.storage.legacy.objects import stored_key
-
-        return stored_key(self.storage, key)
+        return self.assets.where(key)
 
     @property
     def why_read_only(self) -> str:
@@ -157,7 +153,7 @@ def _parts(
     store_root: Storage | str | None,
 ) -> tuple[Storage, Callable[[Storage], Assets], Callable[[Assets], RefStore]]:
     """The objects of a repository under the keys of a spec, its assets and its refs."""
-    assets_of = partial(Assets, generation=generation, config=config)
+    assets_of = partial(Assets, storage, generation, config)
     match generation.protocol:
         case CommitProtocol.REPO_OBJECT:
             repo = known if isinstance(known, tuple) else None
@@ -170,7 +166,7 @@ def _parts(
 
             found = None if isinstance(known, tuple) else known
             parts = legacy_parts(storage, generation, config, found, store_root)
-            return parts.objects(), parts.assets, parts.refs
+            return parts.objects, parts.assets, parts.refs
 
 
 def _rebuild(

@@ -16,7 +16,6 @@ import numpy as np
 
 from frazil.commit.base import MINIMUM_AGE, Publication
 from frazil.errors import ErrorKind, FrazilError, SessionStateError
-from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import crockford_many
 from frazil.model.chunks import ChunkType
 from frazil.storage.assets import CHUNKS, manifest_key
@@ -72,11 +71,10 @@ def require_chunks(context: Context, changes: ChangeSet) -> None:
     keys = [*chunk_keys(changes)]
     for ready in changes.ready.values():
         for file in ready.files:
-            key = manifest_key(file.id)
-            blob = context.storage.get(key)
-            if blob is None:
-                raise _gone([key])
-            keys += [f"{CHUNKS}{name}" for name in crockford_many(native_chunk_ids(blob, key=key))]
+            if context.storage.head(manifest_key(file.id)) is None:
+                raise _gone([manifest_key(file.id)])
+            needed = context.assets.fresh_native_chunks(file.id)
+            keys += [f"{CHUNKS}{name}" for name in crockford_many(needed)]
     found = fan_out(context.storage.head, keys)
     missing = [key for key, item in zip(keys, found, strict=True) if item is None]
     if missing:

@@ -32,7 +32,7 @@ from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.legacy.files import LegacyFiles
 from frazil.storage.legacy.g2_g3 import PRESERVED
-from frazil.storage.legacy.objects import legacy_files
+from frazil.storage.legacy.objects import LegacyAssets
 from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
@@ -254,10 +254,10 @@ class UpgradeSource:
 
 def source_of(context: Context) -> UpgradeSource:
     """The old repository that a context is of."""
-    files = legacy_files(context.storage)
-    if files is None or not isinstance(context.refs, FileRefs):
+    assets, refs = context.assets, context.refs
+    if not isinstance(assets, LegacyAssets) or not isinstance(refs, FileRefs):
         raise cannot("this repository is not from before spec version 1")
-    return UpgradeSource(context, files, context.refs)
+    return UpgradeSource(context, assets.files, refs)
 
 
 # --- files of G3 that are kept ---

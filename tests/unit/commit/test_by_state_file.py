@@ -166,6 +166,12 @@ def test_large_attributes_have_a_file_and_unchanged_ones_keep_it(storage: Memory
     write_keys(session, {"zarr.json": group_document()})
     session.commit("small")
     repository.expire_snapshots(soon)
+    plan = repository.space.plan_garbage(soon, unsafe_minimum_age=AT_ONCE)
+    put_aside = repository.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
+    assert put_aside.attributes_deleted == 1
+    assert not [*storage.list("a/")]
+    assert Repository.open(storage).space.restore_trash().objects == plan.objects + 1
+    assert [item.key for item in storage.list("a/")] == files
     assert repository.garbage_collect(soon, unsafe_minimum_age=AT_ONCE).attributes_deleted == 1
     assert not garbage_of(repository)
     check_repository(repository)

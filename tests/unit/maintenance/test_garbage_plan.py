@@ -23,7 +23,7 @@ from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
-from tests.support.generations import SAME_KEYS, Spec, needs_expiry, spec_id
+from tests.support.generations import OLD, SAME_KEYS, Spec, needs_expiry, spec_id
 from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, later, make, put, values, written_at
 
@@ -248,23 +248,24 @@ def test_files_that_are_no_plans_are_refused(tmp_path: Path) -> None:
         GarbagePlan.load(tmp_path / "text")
 
 
+@pytest.mark.parametrize("spec", [*OLD, "g2-msgpack", *SAME_KEYS], ids=spec_id)
 def test_garbage_can_be_put_aside_and_brought_back(storage: MemoryStorage, spec: Spec) -> None:
     repo = expired(storage, spec)
     before = keys(storage) - keys(storage, "overwritten/")
     plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
+    files = {key: storage.get(key) for key in map(context_of(repo).key_in_place, plan.keys())}
     done = repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
     assert done.chunks_deleted == 2
     assert garbage_of(repo) == set()
     [batch] = repo.space.list_trash()
-    assert batch.objects == plan.objects
-    if isinstance(spec, int):  # older files are put aside in the form of spec 1
-        assert batch.size_bytes == plan.size_bytes
-    aside = {f"{TRASH}{batch.name}/{key}" for key in set(plan.keys())}
-    assert keys(storage, TRASH) == aside
+    assert (batch.objects, batch.size_bytes) == (plan.objects, plan.size_bytes)
+    above = f"{TRASH}{batch.name}/"
+    assert {key.removeprefix(above): storage.get(key) for key in keys(storage, TRASH)} == files
     with pytest.raises(NotFoundError):
         repo.space.restore_trash("nothing")
-    assert repo.space.restore_trash(batch.name).objects == plan.objects
+    assert Repository.open(storage).space.restore_trash(batch.name).objects == plan.objects
     assert keys(storage) - keys(storage, "overwritten/") == before
+    assert {key: storage.get(key) for key in files} == files
     assert repo.space.list_trash() == []
     assert values(repo)[:2] == [3, 7]
 

@@ -27,7 +27,7 @@ def test_each_snapshot_tells_what_it_added(storage: MemoryStorage, spec: int) ->
     put(repo, 0, 2)
     refs = context_of(repo).refs
     lineage = list(refs.ancestry(SnapshotId.parse(repo.lookup_branch("main"))))[::-1]
-    found = list(snapshot_usage(context_of(repo).storage, lineage))
+    found = list(snapshot_usage(context_of(repo).assets, lineage))
     one = next(storage.list("chunks/")).size_bytes
     assert [each.new_native_bytes for each in found] == [0, 0, one, one, one]
     assert [each.usage.chunks for each in found] == [0, 0, 1, 2, 2]

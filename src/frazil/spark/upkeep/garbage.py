@@ -16,14 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.errors import invalid_option
-from frazil.formats.manifest import native_chunk_ids
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.collecting import CollectionOptions, carry_out
 from frazil.maintenance.deleting import DeleteLimits, OnDeleted, safe_cutoff
 from frazil.maintenance.garbage import CollectionPlan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.listing import Objects, list_older, manifest_blob, parse_names
+from frazil.maintenance.listing import Objects, list_older, parse_names
 from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
@@ -35,7 +34,7 @@ from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.procedure import LONG, TEXT, columns
 from frazil.spark.upkeep.verbs import as_time
-from frazil.storage.assets import CHUNKS, manifest_key
+from frazil.storage.assets import CHUNKS
 from frazil.transaction.context import Context
 from frazil.transaction.opened import context_of
 
@@ -176,7 +175,7 @@ def find_garbage(
     storage = context.storage
     small = [list_older(storage, prefix, cutoff) for prefix in PHASES if prefix != CHUNKS]
     plan = plan_collection(context, of_objects((*small, Objects.none(CHUNKS))), limits)
-    files = manifests_of(storage, plan.kept, limits).values()
+    files = manifests_of(context.assets, plan.kept, limits).values()
     listing = (
         chunk_listing(chosen, target.location)
         if inventory is None
@@ -211,10 +210,9 @@ def _live_chunks(
     """The keys of chunk objects that manifests refer to; they may repeat."""
 
     def work(batches: Batches) -> Batches:
-        storage = context_of(location.open()).storage
+        assets = context_of(location.open()).assets
         for manifest_id in over_items(batches):
-            blob = manifest_blob(storage, manifest_id)
-            ids = np.unique(native_chunk_ids(blob, key=manifest_key(manifest_id)), axis=0)
+            ids = np.unique(assets.fresh_native_chunks(manifest_id), axis=0)
             yield row_batch([(CHUNKS + name,) for name in crockford_many(ids)], _KEYS)
 
     return tasks.map_batches(items_frame(spark, [file.id for file in files]), work, "key string")
