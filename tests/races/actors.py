@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
@@ -25,6 +26,7 @@ from frazil import (
     ConflictDetector,
     FrazilError,
     GarbagePlan,
+    RefNotFoundError,
     Repository,
     Session,
     Storage,
@@ -356,6 +358,12 @@ def own_branch(me: Actor, at: str) -> None:
     me.repo.create_branch(name, me.facts.ids[at])
 
 
+def clear_branch(me: Actor) -> None:
+    """The branch `dev` away, if there is one."""
+    with suppress(RefNotFoundError):
+        me.repo.delete_branch("dev")
+
+
 def save_config(me: Actor) -> None:
     """A virtual chunk container more."""
     url = f"file:///data-{me.number}/"
@@ -518,6 +526,9 @@ def _all() -> Iterator[Operation]:
         partly=True,
         forgets=True,
     )
+    yield one("rebuild-branch", clear_branch,
+              lambda me: me.repo.create_branch("dev", me.facts.ids["four"]),
+              lambda me: commit(me.repo, "dev", me.name, {"a/c/0": me.value}))  # fmt: skip
     yield one("create-branch+commit", lambda me: own_branch(me, "two"), lambda me: commit(
         me.repo, f"branch-{me.number}", me.name, {"a/c/0": me.value}))  # fmt: skip
 
@@ -531,6 +542,7 @@ COMPETITORS: Final = {
         "create-branch-old",
         "create-tag-old",
         "create-branch+commit",
+        "rebuild-branch",
         "flush",
     ),
     "collection": ("expire+collect", "delete-branch+collect"),

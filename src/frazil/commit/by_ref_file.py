@@ -7,6 +7,7 @@ from typing import Final
 
 from frazil.commit.base import (
     MAIN,
+    MINIMUM_AGE,
     attempts,
     branch_exists,
     certain,
@@ -253,7 +254,11 @@ class RefFileRefs(BranchFileRefs):
         return True
 
     def _make(self, key: str, target: SnapshotId) -> Written | LostRace:
-        """Create a ref where there is none, or what a killed deletion left of one."""
+        """Create a ref where there is none, or what a killed deletion left of one.
+
+        Raises:
+            ConflictError: somebody is about to delete the file, whatever it will be by then.
+        """
         made = create_object(self._storage, key, encode_ref(target), JSON_FILE)
         if isinstance(made, Written):
             return made
@@ -261,6 +266,14 @@ class RefFileRefs(BranchFileRefs):
         fence = decode_fence(found.data) if isinstance(found, Fetched) else None
         if fence is None or fence[0] is not Fence.DELETED or not isinstance(found, Fetched):
             return certain(made)
+        seen = self._storage.head(key)
+        if seen is None or self._storage.clock() - seen.created_at < MINIMUM_AGE:
+            raise ConflictError(
+                message="a branch or tag of this name is being deleted; its name is free when that "
+                "is done or, if it was interrupted, a day later",
+                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                key=key,
+            )
         return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
 
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
