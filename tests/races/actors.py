@@ -32,6 +32,7 @@ from frazil import (
     Storage,
     VirtualChunkContainer,
     local_filesystem_store,
+    undo_upgrade,
     upgrade_repository,
 )
 from frazil.fsck import Level, fsck
@@ -412,6 +413,12 @@ def upgrade(me: Actor, to: int = 2) -> None:
     upgrade_repository(me.repo, to=to)
 
 
+def be_upgraded(me: Actor) -> None:
+    """The same long before, by whoever comes first."""
+    if Repository.open(me.storage).spec_version not in (1, 2):
+        upgrade(me)
+
+
 # --- the table ---
 
 
@@ -515,6 +522,8 @@ def _all() -> Iterator[Operation]:
     yield one("analyzed+collect", collect, before=lambda me: me.repo.audit.analyze())
     yield one("upgrade", upgrade, kinds=("v1", *OLD), partly=True, repeatable=True)
     yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
+
+    yield one("undo-upgrade", lambda me: undo_upgrade(me.storage), kinds=OLD, before=be_upgraded)
 
     yield one("delete-branch+collect", lambda me: me.repo.delete_branch("dev"), collect,
               repeatable=True)  # fmt: skip

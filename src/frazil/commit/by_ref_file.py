@@ -19,6 +19,7 @@ from frazil.commit.base import (
 )
 from frazil.commit.file_refs import (
     BranchFileRefs,
+    being_undone,
     edit_config_file,
     read_config,
     refuse_newer,
@@ -121,9 +122,11 @@ class RefFileRefs(BranchFileRefs):
         return None if decode_fence(blob) else decode_ref(blob, key=key)
 
     def _refuse_taken(self, key: str, blob: bytes) -> None:
-        fence = decode_fence(blob)
-        if fence is not None and fence[0] is Fence.UPGRADED:
-            raise taken_over(self._storage, key)
+        match decode_fence(blob):
+            case (Fence.UPGRADED, _):
+                raise taken_over(self._storage, key)
+            case (Fence.UNDONE, _):
+                raise being_undone(self._storage)
 
     def _find_branch(self, name: str) -> SnapshotId | None:
         return self._read(self._branch_key(name))
@@ -195,6 +198,12 @@ class RefFileRefs(BranchFileRefs):
 
     def require_current(self) -> None:
         refuse_newer(self._storage, than_spec_1=False)
+
+    def _require_standing(self) -> None:
+        # Who undoes an upgrade fences the main branch before it looks at all others.
+        self.require_current()
+        if self._find_branch(MAIN) is None:
+            raise being_undone(self._storage)
 
     def entry_key(self) -> str:
         return self._branch_key(MAIN)
@@ -298,7 +307,7 @@ class RefFileRefs(BranchFileRefs):
             self.require_current()
             raise no_ref("tag", name)
         try:
-            self.require_current()
+            self._require_standing()
         except ConflictError:
             self._storage.delete_many([key])  # nobody looks here any more
             raise

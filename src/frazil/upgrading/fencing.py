@@ -23,7 +23,7 @@ from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import OldRefs
 from frazil.model.config import StorageRetriesSettings
 from frazil.opening import detect_generation
-from frazil.storage.base import LostRace, Storage, require_deleted
+from frazil.storage.base import LostRace, Storage, Unchanged, require_deleted
 from frazil.storage.legacy.g1 import StateFile
 from frazil.upgrading.source import ChunkMode, UpgradeSource, cannot, marker
 
@@ -136,6 +136,8 @@ def _open_state(file: StateFile, retries: StorageRetriesSettings) -> None:
 # keeps away those that mean something else.
 
 CLAIM_KEY: Final = "upgrade.json"
+UNDOING: Final = json.dumps({"undo": True}).encode()
+"""What a claim says while an upgrade is undone."""
 
 
 def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
@@ -145,7 +147,7 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
         SessionStateError: an upgrade that would write other files has been begun.
         ConflictError: one has just ended.
     """
-    wanted = json.dumps({"to": marker(target), "chunks": str(mode)}).encode()
+    wanted = _claimed(target, mode)
     made = create_object(place, CLAIM_KEY, wanted, JSON_FILE)
     if not isinstance(made, LostRace):
         found = detect_generation(place)
@@ -156,8 +158,39 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
     there = place.get(CLAIM_KEY)
     if there is None:  # it was released between these two calls
         raise late()
+    if there == UNDOING:
+        raise cannot("one is being undone: finish that first, with `frazil upgrade URL --undo`")
     if there != wanted:
         raise cannot(f"another upgrade {_described(there)} has been begun; finish or undo it first")
+
+
+def _claimed(target: Generation, mode: ChunkMode) -> bytes:
+    return json.dumps({"to": marker(target), "chunks": str(mode)}).encode()
+
+
+def require_claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
+    """Refuse to publish what somebody is about to delete.
+
+    Raises:
+        SessionStateError: somebody else has begun to undo the upgrade, or has done so.
+    """
+    if place.get(CLAIM_KEY) == _claimed(target, mode):
+        return
+    found = detect_generation(place)
+    if found is None or found.generation.dialect is not None:
+        raise cannot("somebody else has undone this upgrade meanwhile")
+
+
+def claim_undoing(place: Storage) -> None:
+    """Keep upgrades away while the files of one are deleted; a new one makes the same files."""
+    for _ in attempts(StorageRetriesSettings()):
+        found = place.fetch(CLAIM_KEY)
+        assert not isinstance(found, Unchanged)
+        if found is not None and found.data == UNDOING:
+            return
+        version = None if found is None else found.version
+        if not isinstance(place.put_if(CLAIM_KEY, UNDOING, version, JSON_FILE), LostRace):
+            return
 
 
 def late() -> ConflictError:
