@@ -30,7 +30,6 @@ from frazil.errors import (
     ErrorKind,
     FrazilError,
     InvalidInputError,
-    StorageError,
 )
 from frazil.formats.generation import V1
 from frazil.formats.ref_files import (
@@ -249,17 +248,18 @@ class RefFileRefs(BranchFileRefs):
         that no client can commit to.
 
         Raises:
-            StorageError: the store refuses to delete; the ref is as it was.
+            StorageError: the store refuses to delete; the ref is as it was. If nobody knows
+                whether it has, the ref is gone all the same, and only its file may be there.
         """
         deleted = encode_fence(Fence.DELETED, target)
         fence = certain(self._storage.put_if(key, deleted, version, JSON_FILE))
         if isinstance(fence, LostRace):
             return False
-        try:
-            require_deleted(self._storage.delete_many([key]))
-        except StorageError:
+        done = self._storage.delete_many([key])
+        if done.failed and not done.in_doubt:
+            # A request that may still arrive would delete what others do to it until then.
             self._storage.put_if(key, encode_ref(target), fence.version, JSON_FILE)
-            raise
+        require_deleted(done)
         return True
 
     def _make(self, key: str, target: SnapshotId) -> Written | LostRace:
