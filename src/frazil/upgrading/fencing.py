@@ -137,7 +137,13 @@ def _open_state(file: StateFile, retries: StorageRetriesSettings) -> None:
 
 CLAIM_KEY: Final = "upgrade.json"
 UNDOING: Final = json.dumps({"undo": True}).encode()
-"""What a claim says while an upgrade is undone."""
+CLEANING: Final = json.dumps({"clean": True}).encode()
+TIDYING: Final = {
+    UNDOING: "an upgrade is being undone: finish that first, with `frazil upgrade URL --undo`",
+    CLEANING: "what an upgrade left is being deleted: finish that first, with "
+    "`frazil upgrade URL --clean`",
+}
+"""What a claim says while an upgrade is undone or cleaned up, and what others are told then."""
 
 
 def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
@@ -158,8 +164,8 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
     there = place.get(CLAIM_KEY)
     if there is None:  # it was released between these two calls
         raise late()
-    if there == UNDOING:
-        raise cannot("one is being undone: finish that first, with `frazil upgrade URL --undo`")
+    if there in TIDYING:
+        raise cannot(TIDYING[there])
     if there != wanted:
         raise cannot(f"another upgrade {_described(there)} has been begun; finish or undo it first")
 
@@ -181,15 +187,24 @@ def require_claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
         raise cannot("somebody else has undone this upgrade meanwhile")
 
 
-def claim_undoing(place: Storage) -> None:
-    """Keep upgrades away while the files of one are deleted; a new one makes the same files."""
+def claim_tidying(place: Storage, wanted: bytes) -> None:
+    """Keep upgrades away while one is undone or cleaned up, and who does the other of the two.
+
+    A new upgrade makes files of the same names as those that undoing deletes, and cleaning up
+    deletes what undoing needs.
+
+    Raises:
+        SessionStateError: the other one has begun.
+    """
     for _ in attempts(StorageRetriesSettings()):
         found = place.fetch(CLAIM_KEY)
         assert not isinstance(found, Unchanged)
-        if found is not None and found.data == UNDOING:
+        if found is not None and found.data == wanted:
             return
+        if found is not None and found.data in TIDYING:
+            raise cannot(TIDYING[found.data])
         version = None if found is None else found.version
-        if not isinstance(place.put_if(CLAIM_KEY, UNDOING, version, JSON_FILE), LostRace):
+        if not isinstance(place.put_if(CLAIM_KEY, wanted, version, JSON_FILE), LostRace):
             return
 
 

@@ -33,7 +33,15 @@ from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.opening import find_legacy
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.context import Context
-from frazil.upgrading.fencing import claim_undoing, fences, late, open_again, release
+from frazil.upgrading.fencing import (
+    CLEANING,
+    UNDOING,
+    claim_tidying,
+    fences,
+    late,
+    open_again,
+    release,
+)
 from frazil.upgrading.leftovers import (
     Leftovers,
     delete_all,
@@ -82,8 +90,6 @@ def undo(
         kept = preserved_keys(place)
         return TidyReport(place.url, "g3", len(kept), 0, 0, applied=False)
     left = _checked(place, hidden, store_root, force=force, dry_run=dry_run)
-    if not dry_run:
-        claim_undoing(place)
     kept = preserved_keys(place)
     made = [*_made(left.source, kept)]
     if not dry_run:
@@ -120,6 +126,8 @@ def _checked(
                 raise cannot(
                     "the repository has been changed since its upgrade, which undoing it would lose"
                 )
+            if not dry_run:
+                claim_tidying(place, UNDOING)
         except FrazilError:
             delete_all(place, hidden)
             raise
@@ -269,23 +277,21 @@ def delete_old_files(
     """
     if not dry_run:
         require_writable(place, "clean up after an upgrade")
-    new = new_at(place)
-    if new is None:
-        raise cannot("there is no upgraded repository here: finish the upgrade first")
-    if find_legacy(place) is None and next(iter(place.list(PRESERVED)), None) is not None:
-        # Refs of the old repository were in the way of the new one, and are gone.
-        name, found = "g3", [*_preserved(place)]
-        storage = place
-    else:
-        source = left_at(place, new, store_root).source
-        _require_own(source)
-        name, found = source.context.generation.name, [*_old_files(source, new)]
-        storage = source.files.storage
+    _require_upgraded(place)
     if not dry_run:
-        limit = deletable_before(place, unsafe_minimum_age)
-        require_old(found, limit, "clean up after an upgrade")
+        claim_tidying(place, CLEANING)
+    try:
+        name, storage, found = _left(place, store_root)
+        if not dry_run:
+            limit = deletable_before(place, unsafe_minimum_age)
+            require_old(found, limit, "clean up after an upgrade")
+    except FrazilError:
+        if not dry_run:
+            release(place)
+        raise
+    if not dry_run:
         delete_all(storage, [item.key for item in found])
-        release(place)  # of an upgrade that died with its last step
+        release(place)
     return TidyReport(
         url=place.url,
         generation=name,
@@ -294,6 +300,24 @@ def delete_old_files(
         deleted_bytes=sum(item.size_bytes for item in found),
         applied=not dry_run,
     )
+
+
+def _require_upgraded(place: Storage) -> Context:
+    new = new_at(place)
+    if new is None:
+        raise cannot("there is no upgraded repository here: finish the upgrade first")
+    return new
+
+
+def _left(place: Storage, store_root: Storage | str | None) -> tuple[str, Storage, list[Listed]]:
+    """The generation of what is left of an old repository, where that is, and the files."""
+    new = _require_upgraded(place)
+    if find_legacy(place) is None and next(iter(place.list(PRESERVED)), None) is not None:
+        # Refs of the old repository were in the way of the new one, and are gone.
+        return "g3", place, [*_preserved(place)]
+    source = left_at(place, new, store_root).source
+    _require_own(source)
+    return source.context.generation.name, source.files.storage, [*_old_files(source, new)]
 
 
 def _require_own(source: UpgradeSource) -> None:

@@ -298,6 +298,26 @@ def test_an_upgrade_does_not_begin_while_one_is_undone(to: int) -> None:
     assert call > 3
 
 
+@pytest.mark.parametrize(("spec", "to"), [("g2", 2), ("g3", 1)])
+def test_cleaning_up_does_not_delete_what_undoing_needs(spec: str, to: int) -> None:
+    before = sample(spec)[1]
+    for call in count(1, 3):
+        place = place_of(spec)
+        upgrade_older(place, to=to)
+        slow = InterruptedStorage(place)
+        slow.before(call, partial(tidy, undo_upgrade, place))
+        tidy(partial(clean_upgrade, unsafe_minimum_age=AT_ONCE), slow)
+        if not slow.is_over:
+            break
+        assert told(Repository.open(place)) == before, call
+    assert call > 10
+
+
+def tidy(how: Callable[[Storage], object], place: Storage) -> None:
+    with suppress(SessionStateError, ConflictError):
+        how(place)
+
+
 def upgrade_again(place: Storage, to: int) -> None:
     with suppress(SessionStateError, ConflictError):
         upgrade_older(place, to=to)
