@@ -14,6 +14,7 @@ from frazil import (
     AlreadyExistsError,
     ConflictError,
     ErrorKind,
+    RefNotFoundError,
     Repository,
     SnapshotNotFoundError,
     Storage,
@@ -150,6 +151,32 @@ def test_who_takes_the_name_of_a_branch_that_is_being_deleted_keeps_it(spec: Spe
         assert after.list_branches() == {"main", *told}, call
         assert all(values(after, name)[:4] == expected for name, expected in told.items())
     assert call > 2
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_an_expiry_tells_of_the_branches_that_it_has_deleted(spec: Spec) -> None:
+    template = MemoryStorage()
+    repo = make(template, spec)
+    repo.create_branch("dev", put(repo, 0, 1))
+    put(repo, 0, 2)
+    for call in count(1):
+        storage = copy_of(template)
+        told: list[tuple[str, ...]] = []
+
+        def expire(repo: Repository, told: list[tuple[str, ...]] = told) -> None:
+            now = datetime.now(UTC)
+            told.append(repo.space.expire(now, delete_branches=True).branches)
+
+        def compete(other: Repository) -> Done:
+            with suppress(RefNotFoundError):
+                put(other, 1, 2, "dev")
+            return {}
+
+        if raced(storage, call, expire, compete) is None:
+            break
+        there = Repository.open(storage).list_branches()
+        assert {*told[0]} == {"dev"} - there, call
+    assert call > 3
 
 
 def test_what_a_killed_deletion_left_of_a_branch_is_free_after_a_day(
