@@ -37,7 +37,7 @@ from frazil import (
 )
 from frazil.fsck import Level, fsck
 from frazil.maintenance.expire import expire_with_files
-from frazil.spark import import_zarr, ingest, map_blocks, rechunk
+from frazil.spark import import_zarr, ingest, map_blocks, rechunk, reduce_blocks
 from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
 from frazil.transaction.opened import context_of
@@ -292,6 +292,15 @@ def double(me: Actor) -> None:
     map_blocks(twice, me.url, "v", group="w", spark=HERE, message=me.name)
 
 
+def total(me: Actor) -> None:
+    """A sum of the blocks of a variable."""
+
+    def summed(block: Any) -> Any:  # noqa: ANN401  (a dataset)
+        return block.sum("time").rename(v=f"total-{me.number}")
+
+    reduce_blocks(summed, me.url, "v", "time", group="w", spark=HERE, message=me.name)
+
+
 def sink(me: Actor, first: int, **how: Any) -> None:  # noqa: ANN401
     """What `df.write.format("frazil")`, and `frazil.spark.write`, do with rows for a table."""
     write_here(me.url, rows(first, 100 + me.number), message=me.name, **{"group": "w", **how})
@@ -451,6 +460,7 @@ def _all() -> Iterator[Operation]:
     yield one("import", import_store, kinds=NEW)
     yield one("rechunk", rechunk_array, kinds=NEW)
     yield one("map-blocks", double, kinds=NEW)
+    yield one("reduce-blocks", total, kinds=NEW)
     yield one("sink", lambda me: sink(me, 0), kinds=NEW)
     yield one("sink-append", lambda me: sink(me, 10 * me.number, append_dim="time"), kinds=NEW)
     yield one("sink-like", lambda me: sink(me, 0, like=f"{me.url}#/w", dims="time", checksum=True,
@@ -491,6 +501,7 @@ def _all() -> Iterator[Operation]:
         "delete-tag", lambda me: me.repo.delete_tag("t1"), kinds=DELETES_TAGS, repeatable=True
     )
     yield one("save-config", save_config, kinds=(*NEW, "g3"))
+    yield one("set-metadata", lambda me: me.repo.set_metadata({me.name: 1}), kinds=V2)
     yield one("metadata", lambda me: me.repo.update_metadata({me.name: 1}), kinds=V2)
 
     yield one("expire", lambda me: me.repo.expire_snapshots(me.facts.cut), kinds=EXPIRES,
