@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
@@ -25,16 +26,18 @@ from frazil import (
     ConflictDetector,
     FrazilError,
     GarbagePlan,
+    RefNotFoundError,
     Repository,
     Session,
     Storage,
     VirtualChunkContainer,
     local_filesystem_store,
+    undo_upgrade,
     upgrade_repository,
 )
 from frazil.fsck import Level, fsck
 from frazil.maintenance.expire import expire_with_files
-from frazil.spark import import_zarr, ingest, map_blocks, rechunk
+from frazil.spark import import_zarr, ingest, map_blocks, rechunk, reduce_blocks
 from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
 from frazil.transaction.opened import context_of
@@ -289,6 +292,15 @@ def double(me: Actor) -> None:
     map_blocks(twice, me.url, "v", group="w", spark=HERE, message=me.name)
 
 
+def total(me: Actor) -> None:
+    """A sum of the blocks of a variable."""
+
+    def summed(block: Any) -> Any:  # noqa: ANN401  (a dataset)
+        return block.sum("time").rename(v=f"total-{me.number}")
+
+    reduce_blocks(summed, me.url, "v", "time", group="w", spark=HERE, message=me.name)
+
+
 def sink(me: Actor, first: int, **how: Any) -> None:  # noqa: ANN401
     """What `df.write.format("frazil")`, and `frazil.spark.write`, do with rows for a table."""
     write_here(me.url, rows(first, 100 + me.number), message=me.name, **{"group": "w", **how})
@@ -356,6 +368,12 @@ def own_branch(me: Actor, at: str) -> None:
     me.repo.create_branch(name, me.facts.ids[at])
 
 
+def clear_branch(me: Actor) -> None:
+    """The branch `dev` away, if there is one."""
+    with suppress(RefNotFoundError):
+        me.repo.delete_branch("dev")
+
+
 def save_config(me: Actor) -> None:
     """A virtual chunk container more."""
     url = f"file:///data-{me.number}/"
@@ -404,6 +422,12 @@ def upgrade(me: Actor, to: int = 2) -> None:
     upgrade_repository(me.repo, to=to)
 
 
+def be_upgraded(me: Actor) -> None:
+    """The same long before, by whoever comes first."""
+    if Repository.open(me.storage).spec_version not in (1, 2):
+        upgrade(me)
+
+
 # --- the table ---
 
 
@@ -436,6 +460,7 @@ def _all() -> Iterator[Operation]:
     yield one("import", import_store, kinds=NEW)
     yield one("rechunk", rechunk_array, kinds=NEW)
     yield one("map-blocks", double, kinds=NEW)
+    yield one("reduce-blocks", total, kinds=NEW)
     yield one("sink", lambda me: sink(me, 0), kinds=NEW)
     yield one("sink-append", lambda me: sink(me, 10 * me.number, append_dim="time"), kinds=NEW)
     yield one("sink-like", lambda me: sink(me, 0, like=f"{me.url}#/w", dims="time", checksum=True,
@@ -476,6 +501,7 @@ def _all() -> Iterator[Operation]:
         "delete-tag", lambda me: me.repo.delete_tag("t1"), kinds=DELETES_TAGS, repeatable=True
     )
     yield one("save-config", save_config, kinds=(*NEW, "g3"))
+    yield one("set-metadata", lambda me: me.repo.set_metadata({me.name: 1}), kinds=V2)
     yield one("metadata", lambda me: me.repo.update_metadata({me.name: 1}), kinds=V2)
 
     yield one("expire", lambda me: me.repo.expire_snapshots(me.facts.cut), kinds=EXPIRES,
@@ -508,6 +534,8 @@ def _all() -> Iterator[Operation]:
     yield one("upgrade", upgrade, kinds=("v1", *OLD), partly=True, repeatable=True)
     yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
 
+    yield one("undo-upgrade", lambda me: undo_upgrade(me.storage), kinds=OLD, before=be_upgraded)
+
     yield one("delete-branch+collect", lambda me: me.repo.delete_branch("dev"), collect,
               repeatable=True)  # fmt: skip
     yield one(
@@ -518,6 +546,9 @@ def _all() -> Iterator[Operation]:
         partly=True,
         forgets=True,
     )
+    yield one("rebuild-branch", clear_branch,
+              lambda me: me.repo.create_branch("dev", me.facts.ids["four"]),
+              lambda me: commit(me.repo, "dev", me.name, {"a/c/0": me.value}))  # fmt: skip
     yield one("create-branch+commit", lambda me: own_branch(me, "two"), lambda me: commit(
         me.repo, f"branch-{me.number}", me.name, {"a/c/0": me.value}))  # fmt: skip
 
@@ -531,6 +562,7 @@ COMPETITORS: Final = {
         "create-branch-old",
         "create-tag-old",
         "create-branch+commit",
+        "rebuild-branch",
         "flush",
     ),
     "collection": ("expire+collect", "delete-branch+collect"),

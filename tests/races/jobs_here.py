@@ -66,6 +66,14 @@ class FrameHere:
         made = [*work(iter(self.table.to_batches()))]
         return FrameHere(pa.Table.from_batches(made, made[0].schema if made else empty))
 
+    def repartition(self, _tasks: int, *_columns: str) -> FrameHere:
+        """The same rows: there is one task."""
+        return self
+
+    def sortWithinPartitions(self, *columns: str) -> FrameHere:
+        """The rows in an order."""
+        return FrameHere(self.table.sort_by([(name, "ascending") for name in columns]))
+
     def toArrow(self) -> pa.Table:
         """The rows."""
         return self.table
@@ -78,6 +86,12 @@ class ConfHere:
     def get(self, _name: str, default: str | None = None) -> str | None:
         """What is set."""
         return default
+
+    def set(self, _name: str, _value: str) -> None:
+        """Nothing here goes by it."""
+
+    def unset(self, _name: str) -> None:
+        """Nor by that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 import zarr
 
-from frazil import Repository, SnapshotNotFoundError, Storage
+from frazil import (
+    AlreadyExistsError,
+    ConflictError,
+    ErrorKind,
+    RefNotFoundError,
+    Repository,
+    SnapshotNotFoundError,
+    Storage,
+)
 from frazil.maintenance.expire import expire_with_files
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec
-from tests.support.stepping import InterruptedStorage
+from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import later, make, put, values
 
 Ids = dict[str, str]
@@ -118,6 +126,81 @@ def test_what_is_acknowledged_during_a_deletion_is_there(
             assert values(after, name)[:4] == expected, (call, name)
         assert [*after.ancestry(branch="main")]
     assert call > 20
+
+
+@pytest.mark.parametrize("spec", [1, 2, "g1", "g2", "g3"])
+def test_who_takes_the_name_of_a_branch_that_is_being_deleted_keeps_it(spec: Spec) -> None:
+    """One deletion deletes one branch: who was told that the name is free has it for good."""
+    template = MemoryStorage()
+    repo = make(template, spec)
+    repo.create_branch("dev", put(repo, 0, 1))
+    for call in count(1):
+        storage = copy_of(template)
+
+        def compete(other: Repository) -> Done:
+            with suppress(ConflictError, AlreadyExistsError):
+                other.create_branch("dev", other.lookup_branch("main"))
+                put(other, 1, 2, "dev")
+                return {"dev": [1, 2, 0, 0]}
+            return {}
+
+        told = raced(storage, call, lambda repo: repo.delete_branch("dev"), compete)
+        if told is None:
+            break
+        after = Repository.open(storage)
+        assert after.list_branches() == {"main", *told}, call
+        assert all(values(after, name)[:4] == expected for name, expected in told.items())
+    assert call > 2
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_an_expiry_tells_of_the_branches_that_it_has_deleted(spec: Spec) -> None:
+    template = MemoryStorage()
+    repo = make(template, spec)
+    repo.create_branch("dev", put(repo, 0, 1))
+    put(repo, 0, 2)
+    for call in count(1):
+        storage = copy_of(template)
+        told: list[tuple[str, ...]] = []
+
+        def expire(repo: Repository, told: list[tuple[str, ...]] = told) -> None:
+            now = datetime.now(UTC)
+            told.append(repo.space.expire(now, delete_branches=True).branches)
+
+        def compete(other: Repository) -> Done:
+            with suppress(RefNotFoundError):
+                put(other, 1, 2, "dev")
+            return {}
+
+        if raced(storage, call, expire, compete) is None:
+            break
+        there = Repository.open(storage).list_branches()
+        assert {*told[0]} == {"dev"} - there, call
+    assert call > 3
+
+
+def test_what_a_killed_deletion_left_of_a_branch_is_free_after_a_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = MemoryStorage()
+    repo = make(storage, 1)
+    tip = put(repo, 0, 1)
+    repo.create_branch("dev", tip)
+    cut = InterruptedStorage(storage, [Moment("delete_many", "refs/branch.dev", die)])
+    with pytest.raises(KeyboardInterrupt):
+        Repository.open(cut).delete_branch("dev")
+    assert repo.list_branches() == {"main"}
+    with pytest.raises(ConflictError, match="is being deleted") as caught:
+        repo.create_branch("dev", tip)
+    assert caught.value.kind is ErrorKind.BRANCH_UPDATE_CONFLICT
+    tomorrow = datetime.now(UTC) + timedelta(days=1, minutes=1)
+    monkeypatch.setattr(MemoryStorage, "clock", lambda _: tomorrow)
+    repo.create_branch("dev", tip)
+    assert repo.lookup_branch("dev") == tip
+
+
+def die() -> None:
+    raise KeyboardInterrupt
 
 
 def raced(

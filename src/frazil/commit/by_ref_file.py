@@ -7,6 +7,7 @@ from typing import Final
 
 from frazil.commit.base import (
     MAIN,
+    MINIMUM_AGE,
     attempts,
     branch_exists,
     certain,
@@ -18,6 +19,7 @@ from frazil.commit.base import (
 )
 from frazil.commit.file_refs import (
     BranchFileRefs,
+    being_undone,
     edit_config_file,
     read_config,
     refuse_newer,
@@ -28,7 +30,6 @@ from frazil.errors import (
     ErrorKind,
     FrazilError,
     InvalidInputError,
-    StorageError,
 )
 from frazil.formats.generation import V1
 from frazil.formats.ref_files import (
@@ -120,9 +121,11 @@ class RefFileRefs(BranchFileRefs):
         return None if decode_fence(blob) else decode_ref(blob, key=key)
 
     def _refuse_taken(self, key: str, blob: bytes) -> None:
-        fence = decode_fence(blob)
-        if fence is not None and fence[0] is Fence.UPGRADED:
-            raise taken_over(self._storage, key)
+        match decode_fence(blob):
+            case (Fence.UPGRADED, _):
+                raise taken_over(self._storage, key)
+            case (Fence.UNDONE, _):
+                raise being_undone(self._storage)
 
     def _find_branch(self, name: str) -> SnapshotId | None:
         return self._read(self._branch_key(name))
@@ -195,6 +198,12 @@ class RefFileRefs(BranchFileRefs):
     def require_current(self) -> None:
         refuse_newer(self._storage, than_spec_1=False)
 
+    def _require_standing(self) -> None:
+        # Who undoes an upgrade fences the main branch before it looks at all others.
+        self.require_current()
+        if self._find_branch(MAIN) is None:
+            raise being_undone(self._storage)
+
     def entry_key(self) -> str:
         return self._branch_key(MAIN)
 
@@ -239,21 +248,26 @@ class RefFileRefs(BranchFileRefs):
         that no client can commit to.
 
         Raises:
-            StorageError: the store refuses to delete; the ref is as it was.
+            StorageError: the store refuses to delete; the ref is as it was. If nobody knows
+                whether it has, the ref is gone all the same, and only its file may be there.
         """
         deleted = encode_fence(Fence.DELETED, target)
         fence = certain(self._storage.put_if(key, deleted, version, JSON_FILE))
         if isinstance(fence, LostRace):
             return False
-        try:
-            require_deleted(self._storage.delete_many([key]))
-        except StorageError:
+        done = self._storage.delete_many([key])
+        if done.failed and not done.in_doubt:
+            # A request that may still arrive would delete what others do to it until then.
             self._storage.put_if(key, encode_ref(target), fence.version, JSON_FILE)
-            raise
+        require_deleted(done)
         return True
 
     def _make(self, key: str, target: SnapshotId) -> Written | LostRace:
-        """Create a ref where there is none, or what a killed deletion left of one."""
+        """Create a ref where there is none, or what a killed deletion left of one.
+
+        Raises:
+            ConflictError: somebody is about to delete the file, whatever it will be by then.
+        """
         made = create_object(self._storage, key, encode_ref(target), JSON_FILE)
         if isinstance(made, Written):
             return made
@@ -261,6 +275,14 @@ class RefFileRefs(BranchFileRefs):
         fence = decode_fence(found.data) if isinstance(found, Fetched) else None
         if fence is None or fence[0] is not Fence.DELETED or not isinstance(found, Fetched):
             return certain(made)
+        seen = self._storage.head(key)
+        if seen is None or self._storage.clock() - seen.created_at < MINIMUM_AGE:
+            raise ConflictError(
+                message="a branch or tag of this name is being deleted; its name is free when that "
+                "is done or, if it was interrupted, a day later",
+                kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
+                key=key,
+            )
         return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
 
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
@@ -285,7 +307,7 @@ class RefFileRefs(BranchFileRefs):
             self.require_current()
             raise no_ref("tag", name)
         try:
-            self.require_current()
+            self._require_standing()
         except ConflictError:
             self._storage.delete_many([key])  # nobody looks here any more
             raise

@@ -121,6 +121,16 @@ def taken_over(storage: Storage, key: str) -> ConflictError:
     )
 
 
+def being_undone(storage: Storage) -> ConflictError:
+    """The error for a repository that is about to be again what it was before its upgrade."""
+    return ConflictError(
+        message="the upgrade that made this repository is being undone; if that was interrupted, "
+        "finish it with `frazil upgrade URL --undo`",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+        url=storage.url,
+    )
+
+
 def fenced_error(moved_to: str) -> ConflictError:
     """The error for a repository from before version 1 that an upgrade has begun to replace."""
     return ConflictError(
@@ -232,6 +242,10 @@ class FileRefs(RefStore):
     def require_current(self) -> None:
         """Refuse when the repository is of another generation than this handle by now."""
 
+    def _require_standing(self) -> None:
+        """The same for what was just made, of which a change of generation may not have known."""
+        self.require_current()
+
     def require_online(self) -> None:
         """Repositories without status are always online, if they can be written at all."""
         self.require_current()
@@ -300,7 +314,7 @@ class FileRefs(RefStore):
         """
         try:
             self._require_kept([target])
-            self.require_current()
+            self._require_standing()
         except (SnapshotNotFoundError, ConflictError):
             if take_back():
                 raise

@@ -23,6 +23,7 @@ class Fence(StrEnum):
 
     DELETED = "deleted"
     UPGRADED = "upgraded"
+    UNDONE = "undone"
 
 
 REFS: Final = "refs/"

@@ -61,14 +61,25 @@ def expire_by_files(
     if at_once is not None:
         context.assets.forget()
         return at_once
-    released: set[SnapshotId] = set()
+    done = _Released()
     for _ in attempts(context.config.update_retries()):
         tips = refs.tags(), refs.branches()
-        released |= _expire_refs(context, refs, *tips, cutoff, branches=branches, tags=tags)
+        _expire_refs(context, refs, *tips, cutoff, done, branches=branches, tags=tags)
         # An erasure may have moved refs to snapshots that it made of the history of before.
         if not _moved(tips[0], refs.tags()) and not _moved(tips[1], refs.branches()):
             break
-    return Expired(frozenset(released))
+    return Expired(
+        frozenset(done.snapshots), tuple(sorted(done.branches)), tuple(sorted(done.tags))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Released:
+    """What an expiry has done so far."""
+
+    snapshots: set[SnapshotId] = field(default_factory=set)
+    branches: set[str] = field(default_factory=set)
+    tags: set[str] = field(default_factory=set)
 
 
 def _moved(before: Mapping[str, SnapshotId], now: Mapping[str, SnapshotId]) -> bool:
@@ -82,25 +93,26 @@ def _expire_refs(
     by_tag: Mapping[str, SnapshotId],
     by_branch: Mapping[str, SnapshotId],
     cutoff: Micros,
+    done: _Released,
     *,
     branches: bool,
     tags: bool,
-) -> set[SnapshotId]:
+) -> None:
     history = read_file_history(context.assets)
-    released: set[SnapshotId] = set()
     for name, _, plan in plan_refs(history, by_tag, cutoff):
         _rewrite(context, plan)
-        released |= plan.released
+        done.snapshots.update(plan.released)
         if plan.is_expired and tags:
             refs.delete_tag(name)
+            done.tags.add(name)
     for name, tip, plan in plan_refs(history, by_branch, cutoff):
         _rewrite(context, plan)
-        released |= plan.released
+        done.snapshots.update(plan.released)
         if plan.is_expired and branches and name != MAIN:
             # A commit since then has made the branch young again.
             with suppress(ConflictError, RefNotFoundError):
                 refs.delete_branch(name, tip)
-    return released
+                done.branches.add(name)
 
 
 def plan_by_files(
@@ -205,10 +217,26 @@ def expire_snapshots(
     Raises:
         FormatError: snapshots of this generation cannot expire.
     """
+    done = expire(
+        context,
+        older_than,
+        delete_expired_branches=delete_expired_branches,
+        delete_expired_tags=delete_expired_tags,
+    )
+    return set(texts_of(done.released))
+
+
+def expire(
+    context: Context,
+    older_than: datetime,
+    *,
+    delete_expired_branches: bool = False,
+    delete_expired_tags: bool = False,
+) -> Expired:
+    """The same; tell also which branches and tags were deleted."""
     context.generation.require_expiry()
     require_writable(context, "expire snapshots")
-    done = _expire(context, older_than, delete_expired_branches, delete_expired_tags, dry_run=False)
-    return set(texts_of(done.released))
+    return _expire(context, older_than, delete_expired_branches, delete_expired_tags, dry_run=False)
 
 
 def plan_expiry(
@@ -299,8 +327,7 @@ def _without(refs: Mapping[str, SnapshotId], lost: tuple[str, ...]) -> dict[str,
 class ExpiredWithFiles:
     """What an expiry did, or would do."""
 
-    released: frozenset[str]
-    """ids of snapshots"""
+    expired: Expired
     files: GCSummary
     """what was deleted with them"""
 
@@ -331,19 +358,13 @@ def expire_with_files(
         "delete_expired_branches": delete_expired_branches,
         "delete_expired_tags": delete_expired_tags,
     }
-    after = plan_expiry(context, older_than, **lost) if dry_run else None
-    gone = (
-        after.released
-        if after
-        else {SnapshotId.parse(one) for one in expire_snapshots(context, older_than, **lost)}
-    )
-    released = frozenset(map(str, gone))
-    found = of_snapshots(context, gone, cutoff, limits, find_chunks)
-    plan = plan_collection(context, found, limits, find_chunks, after)
+    done = (plan_expiry if dry_run else expire)(context, older_than, **lost)
+    found = of_snapshots(context, done.released, cutoff, limits, find_chunks)
+    plan = plan_collection(context, found, limits, find_chunks, done if dry_run else None)
     if dry_run:
-        return ExpiredWithFiles(released, counted(plan))
+        return ExpiredWithFiles(done, counted(plan))
     way = CollectionOptions(limits, deleting or DeleteLimits(), find_chunks=find_chunks)
     made = GarbagePlan.of(context, plan, cutoff, "incremental")
     return ExpiredWithFiles(
-        released, carry_out(context, made, way, unsafe_minimum_age=unsafe_minimum_age)[0]
+        done, carry_out(context, made, way, unsafe_minimum_age=unsafe_minimum_age)[0]
     )

@@ -19,7 +19,7 @@ from typing import Final
 from frazil.commit.base import MAIN, attempts, create_object, later_than
 from frazil.commit.by_ref_file import JSON_FILE, RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.file_refs import CONFIG_KEY, UNDER_WAY, is_under_way
+from frazil.commit.file_refs import CONFIG_KEY, UNDER_WAY, being_undone, is_under_way, taken_over
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -61,6 +61,7 @@ from frazil.model.history import (
 )
 from frazil.storage.assets import file_attributes, snapshot_key
 from frazil.storage.base import Fetched, LostRace, Storage, Written
+from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context
 
 RETRIES: Final = StorageRetriesSettings()
@@ -88,7 +89,7 @@ def fence_refs(storage: Storage) -> OldRefs:
         refs = sorted({parse_ref_key(key, encoded=encoded) for key in keys})
         for kind, name in sorted(refs, key=lambda ref: ref != ("branch", MAIN)):
             if kind == "branch":
-                _fence(storage, branch_key(name, encoded=encoded))
+                fence_branch(storage, branch_key(name, encoded=encoded))
             else:
                 # A tag never moves; it can only be deleted, by creating this file.
                 key = tombstone_key(name, encoded=encoded)
@@ -96,12 +97,25 @@ def fence_refs(storage: Storage) -> OldRefs:
                 seen.add(key)
 
 
-def _fence(storage: Storage, key: str) -> None:
+def fence_branch(storage: Storage, key: str, why: Fence = Fence.UPGRADED) -> None:
+    """Let a ref file lead nowhere, and tell what it said.
+
+    Raises:
+        ConflictError: it is fenced for another reason.
+    """
     for _ in attempts(RETRIES):
         found = storage.fetch(key)
-        if not isinstance(found, Fetched) or decode_fence(found.data) is not None:
+        if not isinstance(found, Fetched):
             return
-        content = encode_fence(Fence.UPGRADED, decode_ref(found.data, key=key))
+        match decode_fence(found.data):
+            case None:
+                content = encode_fence(why, decode_ref(found.data, key=key))
+            case (Fence.UNDONE, _) if why is not Fence.UNDONE:
+                raise being_undone(storage)
+            case (Fence.UPGRADED, _) if why is not Fence.UPGRADED:
+                raise taken_over(storage, key)
+            case _:
+                return
         if not isinstance(storage.put_if(key, content, found.version, JSON_FILE), LostRace):
             return
 
@@ -135,7 +149,7 @@ def _target(storage: Storage, key: str) -> SnapshotId | None:
     fence = decode_fence(blob)
     if fence is None:
         return decode_ref(blob, key=key)
-    return fence[1] if fence[0] is Fence.UPGRADED else None
+    return None if fence[0] is Fence.DELETED else fence[1]
 
 
 UPGRADE: Final = ErrorKind.INVALID_REPOSITORY_MIGRATION
@@ -297,6 +311,12 @@ def _check_leftovers(context: Context, info: RepoInfo) -> None:
         raise SessionStateError(
             "invalid repository version: only a version 1 repository can be upgraded, and this "
             "one has version 2 already",
+            kind=UPGRADE,
+        )
+    if find_legacy(storage) is not None:
+        raise SessionStateError(
+            "this repository has version 2 already; what is left of the generation that it was "
+            "made from goes by `frazil upgrade URL --clean`, and comes back by `--undo`",
             kind=UPGRADE,
         )
     _require_known(storage, info, read_fenced(storage))

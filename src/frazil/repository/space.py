@@ -148,16 +148,15 @@ class Space(Namespace):
             runner: what has others read manifests, such as tasks of Spark.
         """
         from frazil.maintenance.deleting import DeleteLimits
-        from frazil.maintenance.expire import expire_snapshots, expire_with_files, plan_expiry
+        from frazil.maintenance.expire import expire, expire_with_files, plan_expiry
         from frazil.maintenance.walk import chunks_by
 
         self._context.generation.require_expiry()
         cutoff = self._keeping(older_than, retain_last)
         lost = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
-        plan = plan_expiry(self._context, cutoff, **lost)
-        released, files = {str(each) for each in plan.released}, GCSummary()
+        files = GCSummary()
         if delete_files:
-            done = expire_with_files(
+            with_files = expire_with_files(
                 self._context,
                 cutoff,
                 **lost,
@@ -166,10 +165,11 @@ class Space(Namespace):
                 find_chunks=chunks_by(runner, self._context),
                 deleting=DeleteLimits(max_concurrent_deletes),
             )
-            released, files = {*done.released}, done.files
-        elif not dry_run:
-            released = expire_snapshots(self._context, cutoff, **lost)
-        return ExpiryReport(cutoff, tuple(sorted(released)), plan.branches, plan.tags, files)
+            done, files = with_files.expired, with_files.files
+        else:
+            done = (plan_expiry if dry_run else expire)(self._context, cutoff, **lost)
+        released = tuple(sorted(map(str, done.released)))
+        return ExpiryReport(cutoff, released, done.branches, done.tags, files)
 
     def _keeping(self, cutoff: datetime, retain_last: int) -> datetime:
         """The time before which snapshots go, so that so many of each branch stay."""

@@ -89,6 +89,8 @@ class Deleted:
     """0 also where the store does not tell"""
     failed: tuple[tuple[str, str], ...] = ()
     """(key, reason)"""
+    in_doubt: bool = False
+    """whether what failed may have been deleted, or may still be, when a late request arrives"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +388,16 @@ def too_short(key: str, expected: int) -> StorageError:
         kind=ErrorKind.INVALID_OBJECT_SIZE,
         key=key,
         expected=expected,
+    )
+
+
+def all_deleted(parts: Iterable[Deleted]) -> Deleted:
+    """The outcome of several bulk deletes."""
+    done = [*parts]
+    return Deleted(
+        sum(part.keys for part in done),
+        failed=tuple(each for part in done for each in part.failed),
+        in_doubt=any(part.in_doubt for part in done),
     )
 
 

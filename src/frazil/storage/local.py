@@ -58,6 +58,7 @@ from frazil.storage.base import (
     Unchanged,
     Version,
     Written,
+    all_deleted,
     check_key,
     check_prefix,
     check_range,
@@ -363,12 +364,12 @@ class LocalStorage(Storage):
         """Delete objects; a bulk of them, which nobody replaces, without the lock."""
         paths = [self._path(key) for key in keys]
         if len(keys) > BATCH:
-            return _total(fan_out(self._delete, [*_by_folder(keys)]))
+            return all_deleted(fan_out(self._delete, [*_by_folder(keys)]))
         with naming(self._root):
             folders = {os.path.dirname(path) for path in paths if os.path.lexists(path)}
             if folders:
                 with self._lock.hold():
-                    done = _total(map(self._delete, _by_folder(keys)))
+                    done = all_deleted(map(self._delete, _by_folder(keys)))
                 if self._durability == "commit":
                     # A deleted branch that came back after a crash would lead to deleted chunks.
                     sync_paths(sorted(folders))
@@ -606,11 +607,3 @@ def _by_folder(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     for found in folders.values():
         for first in range(0, len(found), size):
             yield found[first : first + size]
-
-
-def _total(parts: Iterable[Deleted]) -> Deleted:
-    done = [*parts]
-    return Deleted(
-        sum(part.keys for part in done),
-        failed=tuple(each for part in done for each in part.failed),
-    )

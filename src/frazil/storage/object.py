@@ -32,6 +32,7 @@ from frazil.storage.base import (
     Unchanged,
     Version,
     Written,
+    all_deleted,
     byte_span,
     check_key,
     check_prefix,
@@ -39,7 +40,15 @@ from frazil.storage.base import (
 )
 from frazil.storage.clients import Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
-from frazil.storage.faults import FOREIGN, fault, is_missing_bucket, status_of, translate_errors
+from frazil.storage.faults import (
+    FOREIGN,
+    cleaned,
+    fault,
+    is_missing_bucket,
+    is_uncertain,
+    status_of,
+    translate_errors,
+)
 from frazil.storage.odd_listing import list_odd
 from frazil.storage.places import CloudPlace, HttpPlace, S3Place
 from frazil.storage.requests import (
@@ -385,17 +394,19 @@ class ObjectStorage(Storage):
         client = self._clients.writer
         batches = [keys[at : at + DELETE_BATCH] for at in range(0, len(keys), DELETE_BATCH)]
 
-        async def one(batch: Sequence[str]) -> list[tuple[str, str]]:
+        async def one(batch: Sequence[str]) -> Deleted:
             full = [self._clients.full(key) for key in batch]
             try:
                 await obstore.delete_async(client, full)
-            except FOREIGN:
+            except FOREIGN as error:
                 reasons = await asyncio.gather(*(delete_one(client, path) for path in full))
-                return [(k, reason) for k, reason in zip(batch, reasons, strict=True) if reason]
-            return []
+                found = [(k, why) for k, why in zip(batch, reasons, strict=True) if why is not None]
+                failed = tuple((key, cleaned(why)) for key, why in found)
+                doubt = any(map(is_uncertain, (error, *(why for _, why in found))))
+                return Deleted(len(batch) - len(failed), failed=failed, in_doubt=doubt)
+            return Deleted(len(batch))
 
-        failed = [pair for part in run_all(one, batches, self._clients.limit) for pair in part]
-        return Deleted(len(keys) - len(failed), failed=tuple(failed))
+        return all_deleted(run_all(one, batches, self._clients.limit))
 
     # --- what the store can do ---
 

@@ -25,7 +25,6 @@ from frazil.storage.client_settings import backoff_s, max_tries
 from frazil.storage.clients import Clients
 from frazil.storage.faults import (
     FOREIGN,
-    cleaned,
     fault,
     is_broken_reply,
     is_missing_bucket,
@@ -102,14 +101,13 @@ async def _ask(client: ObjectStore, full: str, options: dict[str, object]) -> by
     return bytes(await found.bytes_async())
 
 
-async def delete_one(client: ObjectStore, full: str) -> str | None:
+async def delete_one(client: ObjectStore, full: str) -> Exception | None:
     """Delete one object and give the reason if that fails."""
     try:
         await obstore.delete_async(client, full)
     except FOREIGN as error:
-        if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
-            return None
-        return cleaned(error)
+        is_absent = isinstance(error, FileNotFoundError) and not is_missing_bucket(error)
+        return None if is_absent else error
     return None
 
 

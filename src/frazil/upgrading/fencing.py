@@ -23,7 +23,7 @@ from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import OldRefs
 from frazil.model.config import StorageRetriesSettings
 from frazil.opening import detect_generation
-from frazil.storage.base import LostRace, Storage, require_deleted
+from frazil.storage.base import LostRace, Storage, Unchanged, require_deleted
 from frazil.storage.legacy.g1 import StateFile
 from frazil.upgrading.source import ChunkMode, UpgradeSource, cannot, marker
 
@@ -136,6 +136,14 @@ def _open_state(file: StateFile, retries: StorageRetriesSettings) -> None:
 # keeps away those that mean something else.
 
 CLAIM_KEY: Final = "upgrade.json"
+UNDOING: Final = json.dumps({"undo": True}).encode()
+CLEANING: Final = json.dumps({"clean": True}).encode()
+TIDYING: Final = {
+    UNDOING: "an upgrade is being undone: finish that first, with `frazil upgrade URL --undo`",
+    CLEANING: "what an upgrade left is being deleted: finish that first, with "
+    "`frazil upgrade URL --clean`",
+}
+"""What a claim says while an upgrade is undone or cleaned up, and what others are told then."""
 
 
 def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
@@ -145,7 +153,7 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
         SessionStateError: an upgrade that would write other files has been begun.
         ConflictError: one has just ended.
     """
-    wanted = json.dumps({"to": marker(target), "chunks": str(mode)}).encode()
+    wanted = _claimed(target, mode)
     made = create_object(place, CLAIM_KEY, wanted, JSON_FILE)
     if not isinstance(made, LostRace):
         found = detect_generation(place)
@@ -156,8 +164,48 @@ def claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
     there = place.get(CLAIM_KEY)
     if there is None:  # it was released between these two calls
         raise late()
+    if there in TIDYING:
+        raise cannot(TIDYING[there])
     if there != wanted:
         raise cannot(f"another upgrade {_described(there)} has been begun; finish or undo it first")
+
+
+def _claimed(target: Generation, mode: ChunkMode) -> bytes:
+    return json.dumps({"to": marker(target), "chunks": str(mode)}).encode()
+
+
+def require_claim(place: Storage, target: Generation, mode: ChunkMode) -> None:
+    """Refuse to publish what somebody is about to delete.
+
+    Raises:
+        SessionStateError: somebody else has begun to undo the upgrade, or has done so.
+    """
+    if place.get(CLAIM_KEY) == _claimed(target, mode):
+        return
+    found = detect_generation(place)
+    if found is None or found.generation.dialect is not None:
+        raise cannot("somebody else has undone this upgrade meanwhile")
+
+
+def claim_tidying(place: Storage, wanted: bytes) -> None:
+    """Keep upgrades away while one is undone or cleaned up, and who does the other of the two.
+
+    A new upgrade makes files of the same names as those that undoing deletes, and cleaning up
+    deletes what undoing needs.
+
+    Raises:
+        SessionStateError: the other one has begun.
+    """
+    for _ in attempts(StorageRetriesSettings()):
+        found = place.fetch(CLAIM_KEY)
+        assert not isinstance(found, Unchanged)
+        if found is not None and found.data == wanted:
+            return
+        if found is not None and found.data in TIDYING:
+            raise cannot(TIDYING[found.data])
+        version = None if found is None else found.version
+        if not isinstance(place.put_if(CLAIM_KEY, wanted, version, JSON_FILE), LostRace):
+            return
 
 
 def late() -> ConflictError:

@@ -10,14 +10,14 @@ from frazil.commit.base import MAIN, create_object
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE, FileRefs
+from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE
 from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError
 from frazil.formats.config_codec import config_from_map, config_map_to_yaml, config_to_map
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import OldRefs, is_whole, migrated
+from frazil.maintenance.upgrade import OldRefs, is_whole, migrated, read_fenced
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.opening import detect_generation, open_context
@@ -186,11 +186,12 @@ def seen_in(new: Context) -> RepositoryContents:
     """What a new repository holds."""
     refs = new.refs
     if isinstance(refs, RepoObjectRefs):
-        gone = set(refs.info().deleted_tags)
+        info = refs.info()
+        branches, tags, gone = dict(info.branches), dict(info.tags), set(info.deleted_tags)
     else:
-        assert isinstance(refs, FileRefs)
-        gone = {name for name, _ in refs.deleted_tags()}
-    branches, tags = dict(refs.branches()), dict(refs.tags())
+        fenced = read_fenced(new.storage)
+        branches, tags = dict(fenced.branches), dict(fenced.tags)
+        gone = set(fenced.deleted_tags)
     found: set[SnapshotId] = set()
     for tip in {*branches.values(), *tags.values()}:
         for entry in refs.ancestry(tip):

@@ -1,35 +1,47 @@
 """Back to the old repository as long as its files are there, or away with what is left of it.
 
-Undoing: the new entry point goes first, so that from then on everybody sees the old repository,
-which its fences keep as it is until all is in its place again. Cleaning: what undoing needs goes
-first, and what tells that something is left goes last, so that an interrupted cleaning is finished
-by the next one. Fences stay.
+Undoing: the new repository is closed before it is looked at, so that nobody commits to what is
+about to go. Then its entry point goes first, so that from then on everybody sees the old
+repository, which its fences keep as it is until all is in its place again. Cleaning: what undoing
+needs goes first, and what tells that something is left goes last, so that an interrupted cleaning
+is finished by the next one. Fences stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from frazil.commit.base import MAIN, OVERWRITTEN
+from frazil.commit.base import MAIN, OVERWRITTEN, now_micros
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.by_repo_object import REPO_KEY
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.by_ref_file import JSON_FILE
+from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
+from frazil.commit.file_refs import CONFIG_KEY, is_under_way
 from frazil.errors import ErrorKind, FrazilError, ReadOnlyError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import RefPrefix, parse_ref_key
-from frazil.formats.ref_files import FILE, REFS, branch_key
+from frazil.formats.ref_files import FILE, REFS, Fence, branch_key, decode_fence, encode_ref
 from frazil.maintenance.deleting import deletable_before, require_old
+from frazil.maintenance.upgrade import fence_branch
+from frazil.model.history import RepoAvailability, RepoInfo, StoredStatus, UpdateType
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Listed, Storage
+from frazil.storage.base import Fetched, Listed, Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.opening import find_legacy
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.context import Context
-from frazil.upgrading.fencing import fences, open_again, release
+from frazil.upgrading.fencing import (
+    CLEANING,
+    UNDOING,
+    claim_tidying,
+    fences,
+    late,
+    open_again,
+    release,
+)
 from frazil.upgrading.leftovers import (
     Leftovers,
     delete_all,
@@ -51,6 +63,11 @@ from frazil.upgrading.source import (
 
 NEW_FOLDERS: Final = (SNAPSHOTS, MANIFESTS, LOGS, CHUNKS, REFS, OVERWRITTEN)
 """What only spec 1 and 2 have, beside a repository of G1 or G2."""
+BEING_UNDONE: Final = (
+    "the upgrade that made this repository is being undone; if that was interrupted, finish it "
+    "with `frazil upgrade URL --undo`"
+)
+"""The reason for which a repo object takes no changes meanwhile."""
 
 
 def undo(
@@ -72,7 +89,7 @@ def undo(
     if hidden and dry_run:
         kept = preserved_keys(place)
         return TidyReport(place.url, "g3", len(kept), 0, 0, applied=False)
-    left = _checked(place, hidden, store_root, force=force)
+    left = _checked(place, hidden, store_root, force=force, dry_run=dry_run)
     kept = preserved_keys(place)
     made = [*_made(left.source, kept)]
     if not dry_run:
@@ -88,24 +105,111 @@ def undo(
 
 
 def _checked(
-    place: Storage, hidden: Sequence[str], store_root: Storage | str | None, *, force: bool
+    place: Storage,
+    hidden: Sequence[str],
+    store_root: Storage | str | None,
+    *,
+    force: bool,
+    dry_run: bool,
 ) -> Leftovers:
-    """The old repository, if it is whole and may take the place of the new one."""
+    """The old repository, if it is whole and may take the place of the new one, which is closed."""
     new = new_at(place)
-    # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
-    now = None if new is None or force else seen_in(new)
-    show_hidden_refs(place)
+    reopen = _nothing if new is None or dry_run else close(new)
     try:
-        left = left_at(place, new, store_root)
-        expected = left.require_readable()
-        if now is not None and now != expected:
-            raise cannot(
-                "the repository has been changed since its upgrade, which undoing it would lose"
-            )
+        # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
+        now = None if new is None or force else seen_in(new)
+        show_hidden_refs(place)
+        try:
+            left = left_at(place, new, store_root)
+            expected = left.require_readable()
+            if now is not None and now != expected:
+                raise cannot(
+                    "the repository has been changed since its upgrade, which undoing it would lose"
+                )
+            if not dry_run:
+                claim_tidying(place, UNDOING)
+        except FrazilError:
+            delete_all(place, hidden)
+            raise
     except FrazilError:
-        delete_all(place, hidden)
+        reopen()
         raise
     return left
+
+
+# --- closing what is to go ---
+
+
+def _nothing() -> None:
+    """What is to be done where nothing was closed."""
+
+
+def close(new: Context) -> Callable[[], None]:
+    """Let nobody change a repository of spec 1 or 2 any more; the answer lets them again.
+
+    Raises:
+        SessionStateError: it is on its way from spec 1 to 2.
+    """
+    if isinstance(new.refs, RepoObjectRefs):
+        return _close_repo_object(new.refs, new.storage)
+    return _close_files(new.storage)
+
+
+def _close_repo_object(refs: RepoObjectRefs, place: Storage) -> Callable[[], None]:
+    was = StoredStatus(RepoAvailability.online, now_micros())
+
+    def closing(info: RepoInfo) -> Edit | None:
+        nonlocal was
+        if is_under_way(info):
+            _open_branches(place)  # of an undoing that was overtaken by the upgrade
+            raise cannot("an upgrade from spec version 1 has been begun: finish that first")
+        if info.status.reason == BEING_UNDONE:
+            return None
+        was = info.status
+        return _with_status(StoredStatus(RepoAvailability.read_only, now_micros(), BEING_UNDONE))
+
+    refs.edit(closing, any_status=True)
+    return lambda: refs.edit(lambda _: _with_status(was), any_status=True)
+
+
+def _with_status(status: StoredStatus) -> Edit:
+    return Edit(UpdateType.RepoStatusChanged(status), {"status": status})
+
+
+def _close_files(place: Storage) -> Callable[[], None]:
+    """Fence all branches, the main one first: who makes a ref looks at that one afterwards."""
+    seen: set[str] = set()
+    while (keys := {*_branch_files(place)}) != seen:
+        seen = keys
+        main = branch_key(MAIN, encoded=place.percent_encodes_names)
+        try:
+            for key in sorted(keys, key=lambda key: key != main):
+                fence_branch(place, key, Fence.UNDONE)
+            if place.head(REPO_KEY) is not None:
+                raise late()
+        except FrazilError:
+            _open_branches(place)
+            raise
+    return lambda: _open_branches(place)
+
+
+def _branch_files(place: Storage) -> Iterator[str]:
+    """Keys of branches of spec 1."""
+    for item in place.list(REFS):
+        folder, _, file = item.key.removeprefix(REFS).partition("/")
+        if folder.startswith("branch.") and file == FILE:
+            yield item.key
+
+
+def _open_branches(place: Storage) -> None:
+    """Take the fences down that closed branches of spec 1."""
+    for key in _branch_files(place):
+        found = place.fetch(key)
+        fence = decode_fence(found.data) if isinstance(found, Fetched) else None
+        if isinstance(found, Fetched) and fence is not None and fence[0] is Fence.UNDONE:
+            assert fence[1] is not None
+            place.put_if(key, encode_ref(fence[1]), found.version, JSON_FILE)
+            place.make_durable([key])
 
 
 def _made(source: UpgradeSource, kept: Sequence[str]) -> Iterator[Listed]:
@@ -173,23 +277,21 @@ def delete_old_files(
     """
     if not dry_run:
         require_writable(place, "clean up after an upgrade")
-    new = new_at(place)
-    if new is None:
-        raise cannot("there is no upgraded repository here: finish the upgrade first")
-    if find_legacy(place) is None and next(iter(place.list(PRESERVED)), None) is not None:
-        # Refs of the old repository were in the way of the new one, and are gone.
-        name, found = "g3", [*_preserved(place)]
-        storage = place
-    else:
-        source = left_at(place, new, store_root).source
-        _require_own(source)
-        name, found = source.context.generation.name, [*_old_files(source, new)]
-        storage = source.files.storage
+    _require_upgraded(place)
     if not dry_run:
-        limit = deletable_before(place, unsafe_minimum_age)
-        require_old(found, limit, "clean up after an upgrade")
+        claim_tidying(place, CLEANING)
+    try:
+        name, storage, found = _left(place, store_root)
+        if not dry_run:
+            limit = deletable_before(place, unsafe_minimum_age)
+            require_old(found, limit, "clean up after an upgrade")
+    except FrazilError:
+        if not dry_run:
+            release(place)
+        raise
+    if not dry_run:
         delete_all(storage, [item.key for item in found])
-        release(place)  # of an upgrade that died with its last step
+        release(place)
     return TidyReport(
         url=place.url,
         generation=name,
@@ -198,6 +300,24 @@ def delete_old_files(
         deleted_bytes=sum(item.size_bytes for item in found),
         applied=not dry_run,
     )
+
+
+def _require_upgraded(place: Storage) -> Context:
+    new = new_at(place)
+    if new is None:
+        raise cannot("there is no upgraded repository here: finish the upgrade first")
+    return new
+
+
+def _left(place: Storage, store_root: Storage | str | None) -> tuple[str, Storage, list[Listed]]:
+    """The generation of what is left of an old repository, where that is, and the files."""
+    new = _require_upgraded(place)
+    if find_legacy(place) is None and next(iter(place.list(PRESERVED)), None) is not None:
+        # Refs of the old repository were in the way of the new one, and are gone.
+        return "g3", place, [*_preserved(place)]
+    source = left_at(place, new, store_root).source
+    _require_own(source)
+    return source.context.generation.name, source.files.storage, [*_old_files(source, new)]
 
 
 def _require_own(source: UpgradeSource) -> None:

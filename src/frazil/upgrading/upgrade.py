@@ -26,7 +26,7 @@ from frazil.upgrading.chunks import (
     transfers_of,
 )
 from frazil.upgrading.converting import Converter, CountingSink, WritingSink
-from frazil.upgrading.fencing import claim, fence, release, require_no_other
+from frazil.upgrading.fencing import claim, fence, release, require_claim, require_no_other
 from frazil.upgrading.leftovers import hide_old_refs, new_config, publish, renamed, require_writable
 from frazil.upgrading.source import (
     ChunkMode,
@@ -154,6 +154,7 @@ def _apply(found: Survey, move: Move) -> None:
     # What lost its refs since it was converted may have lost its chunks as well.
     new = (converter.done[id].id for id in history)
     entries = {id: converter.entries[id] for id in new}
+    require_claim(source.place, target, found.mode)
     publish(source, target, renamed(refs, found.root), entries, config)
     hide_old_refs(source, target)
     release(source.place)

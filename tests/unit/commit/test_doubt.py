@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -73,8 +74,13 @@ def test_a_reset_that_others_committed_upon(scene: Scene) -> None:
     assert scene.messages("main") == ["theirs"]
 
 
-def test_a_deleted_branch_that_others_made_again(scene: Scene) -> None:
+def test_a_deleted_branch_that_others_made_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene.theirs.create_branch("b", scene.first)
+    # The name of a branch that is being deleted is free after a day only.
+    later = datetime.now(UTC) + timedelta(days=2)
+    monkeypatch.setattr(MemoryStorage, "clock", lambda _: later)
     scene.line.then = lambda: scene.theirs.create_branch("b", scene.second)
     with pytest.raises(StorageError, match="nobody can tell"):
         scene.ours.delete_branch("b")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from frazil.errors import StorageError
+from frazil.errors import ConflictError, RefNotFoundError, StorageError
 from frazil.repository import Repository
 from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
@@ -33,6 +33,31 @@ def test_a_branch_that_cannot_be_deleted_is_as_it_was(storage: MemoryStorage) ->
     assert values(Repository.open(storage), "dev")[0] == 2
     put(Repository.open(storage), 0, 3, "dev")
     Repository.open(storage).delete_branch("dev")
+    assert Repository.open(storage).list_branches() == {"main"}
+
+
+class Late(FaultyStorage):
+    """A storage that does what it was asked to when nobody waits for its answer any more."""
+
+    late: Sequence[str] = ()
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        self.late = [*keys]
+        return Deleted(0, failed=tuple((key, "timed out") for key in keys), in_doubt=True)
+
+
+def test_a_deletion_that_comes_late_deletes_nothing_newer(storage: MemoryStorage) -> None:
+    repo = make(storage, 1)
+    put(repo, 0, 1)
+    repo.create_branch("dev", repo.lookup_branch("main"))
+    late = Late(storage)
+    with pytest.raises(StorageError, match="timed out"):
+        Repository.open(late).delete_branch("dev")
+    with pytest.raises(RefNotFoundError):
+        put(Repository.open(storage), 0, 2, "dev")
+    with pytest.raises(ConflictError):
+        Repository.open(storage).create_branch("dev", repo.lookup_branch("main"))
+    storage.delete_many(late.late)
     assert Repository.open(storage).list_branches() == {"main"}
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
+from itertools import count
 from typing import Any, TypeVar
 
 import pytest
@@ -19,6 +21,7 @@ from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
 from frazil.upgrading.fencing import CLAIM_KEY
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import files_at, make_small, put, told
+from tests.support.stepping import InterruptedStorage, Moment
 
 T = TypeVar("T")
 CASES = [("g1", 1), ("g2", 2), ("3a", 2), ("g3", 1), ("3i", 2)]
@@ -200,6 +203,56 @@ def test_undoing_does_not_lose_commits_unasked(spec: str) -> None:
     assert told(Repository.open(place)) == sample(spec)[1]
 
 
+def commit(place: Storage) -> None:
+    session = Repository.open(place).writable_session("main")
+    put(session.store, "scalar", ..., 1)
+    session.commit("meanwhile")
+
+
+def make_a_branch(place: Storage) -> None:
+    repo = Repository.open(place)
+    repo.create_branch("aside", repo.lookup_branch("main"))
+
+
+def forget_a_tag(place: Storage) -> None:
+    repo = Repository.open(place)
+    repo.delete_tag(min(repo.list_tags()))
+
+
+ACTS = (commit, make_a_branch, forget_a_tag)
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+@pytest.mark.parametrize(("spec", "to"), [("g3", 2), ("g2", 1), ("3a", 1)])
+def test_what_is_acknowledged_while_an_upgrade_is_undone_is_not_lost(
+    spec: str, to: int, act: Callable[[Storage], None]
+) -> None:
+    """Whoever changes the new repository is refused, or undoing it is."""
+    before = sample(spec)[1]
+    # One call in so many, others for each act: together they come by nearly all.
+    for call in count(1 + ACTS.index(act), 4):
+        place = place_of(spec)
+        upgrade_older(place, to=to)
+        done: list[dict[str, Any]] = []
+
+        def compete(place: Storage = place, done: list[dict[str, Any]] = done) -> None:
+            with suppress(frazil.FrazilError):
+                if Repository.open(place).spec_version == to:  # it is not undone yet
+                    act(place)
+                    done.append(told(Repository.open(place)))
+
+        slow = InterruptedStorage(place)
+        slow.before(call, compete)
+        with suppress(SessionStateError):
+            undo_upgrade(slow)
+        if not slow.is_over:
+            break
+        after = Repository.open(place)
+        assert told(after) == (done[0] if done else before), call
+        after.create_branch("open-again", after.lookup_branch("main"))
+    assert call > 10
+
+
 @pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
 def test_an_upgrade_to_another_version_cannot_take_over(spec: str) -> None:
     place = place_of(spec)
@@ -215,6 +268,60 @@ def test_an_upgrade_to_another_version_cannot_take_over(spec: str) -> None:
     assert told(old) == sample(spec)[1]
     upgrade_older(old, to=2)
     assert Repository.open(place).spec_version == 2
+
+
+@pytest.mark.parametrize("spec", ["g1", "g2", "g3", "3a"])
+def test_who_upgrades_twice_can_still_go_back(spec: str) -> None:
+    files, _ = sample(spec)
+    place = place_of(spec)
+    repo = frazil.upgrade_repository(Repository.open(place))
+    with pytest.raises(SessionStateError, match="has version 2 already"):
+        frazil.upgrade_repository(repo)
+    undo_upgrade(place)
+    assert_as_before(place, files)
+
+
+@pytest.mark.parametrize("to", [1, 2])
+def test_an_upgrade_does_not_begin_while_one_is_undone(to: int) -> None:
+    """It would make files of the same names as those that are deleted."""
+    files, before = sample("g2")
+    for call in count(1):
+        place = place_of("g2")
+        upgrade_older(place, to=to)
+        slow = InterruptedStorage(place, [])
+        slow.moments.append(Moment("delete_many", "", partial(upgrade_again, place, to), call))
+        undo_upgrade(slow)
+        if not slow.is_over:
+            break
+        assert_as_before(place, files)
+    assert told(Repository.open(place)) == before
+    assert call > 3
+
+
+@pytest.mark.parametrize(("spec", "to"), [("g2", 2), ("g3", 1)])
+def test_cleaning_up_does_not_delete_what_undoing_needs(spec: str, to: int) -> None:
+    before = sample(spec)[1]
+    for call in count(1, 3):
+        place = place_of(spec)
+        upgrade_older(place, to=to)
+        slow = InterruptedStorage(place)
+        slow.before(call, partial(tidy, undo_upgrade, place))
+        tidy(partial(clean_upgrade, unsafe_minimum_age=AT_ONCE), slow)
+        if not slow.is_over:
+            break
+        assert told(Repository.open(place)) == before, call
+    assert call > 10
+
+
+def tidy(how: Callable[[Storage], object], place: Storage) -> None:
+    with suppress(SessionStateError, ConflictError):
+        how(place)
+
+
+def upgrade_again(place: Storage, to: int) -> None:
+    with suppress(SessionStateError, ConflictError):
+        upgrade_older(place, to=to)
+        raise AssertionError("the files of this upgrade are being deleted")
 
 
 def test_there_is_nothing_to_undo_or_clean() -> None:
