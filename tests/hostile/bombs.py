@@ -540,7 +540,9 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"v{spec}-document-lists", in_document(spec, lambda: "[" + "[]," * 10_000_000 + "0]")
         yield f"v{spec}-document-deep", in_document(spec, lambda: "[" * 200_000)
     deep, long = b"[" * 200_000, b"a: [" + b"x," * 400_000 + b"x]"
-    yield "v1-config-deep", _plain(1, "config.yaml", b"[" * 20_000, "config.yaml")
+    for name, piece in {"lists": b"[", "maps": b"{a: ", "dashes": b"- ", "keys": b"? "}.items():
+        nested = piece * ((250 << 10) // len(piece))
+        yield f"v1-config-deep-{name}", _plain(1, "config.yaml", nested, "config.yaml")
     yield "v1-config-long", _plain(1, "config.yaml", long, "config.yaml")
     longest = _plain(1, "config.yaml", long[: 250 << 10] + b"]", "")
     yield "v1-config-longest", replace(longest, error="done")
