@@ -32,6 +32,9 @@ from frazil.formats.snapshot import (
 )
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
 from frazil.repository import Repository
+from frazil.statistics import files as statistics
+from frazil.statistics.lookup import lookup
+from frazil.statistics.records import blank_rows, decoding_of
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
@@ -467,6 +470,36 @@ def virtual(length: int, shape: int, *, raw: bool) -> Case:
     return Case(make, "/a")
 
 
+# --- statistics beside a repository ---
+
+
+def of_statistics(use_them: Callable[[Any, Any], object]) -> Case:
+    """Many short files of many rows, which are passed over: nobody relies on them."""
+
+    def make() -> Work:
+        storage = MemoryStorage()
+        for key, data in sample(2)[0].items():
+            storage.put(key, data)
+        state = Repository.open(storage).readonly_session("main").state
+        decoding = decoding_of(state.array("/a"))
+        assert decoding is not None
+        rows = blank_rows(statistics.FILE_ROWS)
+        rows["offset"] = np.arange(len(rows))
+        blob = statistics.encode(decoding.id, rows)
+        for number in range(40):
+            storage.put(f"{statistics.PREFIX}{decoding.id.hex()}/{number:024x}", blob)
+        return lambda: use_them(state, decoding)
+
+    return Case(make, "", "done")
+
+
+STATISTICS: Final[dict[str, Callable[[Any, Any], object]]] = {
+    "lookup": lambda state, _: lookup(state, state.array("/a"), np.array([[0]])),
+    "together": lambda state, decoding: statistics.put_together(state.context.place, decoding.id),
+    "checksums": lambda state, _: statistics.read_checksums(state.context.place),
+}
+
+
 # --- older generations ---
 
 
@@ -562,6 +595,8 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"{name}-lists", of_file("g3", prefix, g3_lists)
     yield "g3-manifests-entries", of_file("g3", "manifests/", g3_entries)
     yield from chunk_cases()
+    for name, use_them in STATISTICS.items():
+        yield f"statistics-{name}", of_statistics(use_them)
     yield "virtual-longer", virtual(1 << 40, 1000, raw=False)
     yield "virtual-as-told", virtual(3 << 30, 3 << 30, raw=False)
     yield "virtual-raw", virtual(1 << 40, 1000, raw=True)
