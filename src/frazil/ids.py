@@ -115,6 +115,20 @@ def node_path(text: str) -> str:
     return path
 
 
+def utf8(text: str) -> bytes:
+    """A text as files hold it.
+
+    Raises:
+        InvalidInputError: it holds half of a character, a lone surrogate, as JSON may spell it.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"a text holds half of a character, a lone surrogate: {text!r:.80}"
+        ) from error
+
+
 def require_usable_name(path: str) -> None:
     """Refuse to make a node at a path that some reader or storage could not reach.
 

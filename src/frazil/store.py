@@ -101,9 +101,9 @@ def to_span(request: ByteRequest | None) -> ByteSelection | None:
 class FrazilStore(HasRepr, BulkStore):
     """A Zarr v3 store over a session; get one from `Session.store`.
 
-    Making one puts the pipeline that reads and writes many chunks at once into zarr's
-    configuration, for Frazil stores only; `frazil.config.set(fast_zarr=False)` or
-    `frazil.disable_fast_zarr()` leaves that as it is.
+    Making one puts a pipeline into zarr's configuration, for Frazil stores only. It reads and
+    writes many chunks at once; with `frazil.config.set(fast_zarr=False)` or
+    `frazil.disable_fast_zarr()` it only keeps zarr's codecs within the memory of a chunk.
     """
 
     shown_name = "FrazilStore"

@@ -20,6 +20,7 @@ import numpy as np
 import zarr
 import zstandard
 
+from frazil import config
 from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, seal_table
 from frazil.formats.snapshot import (
@@ -31,6 +32,9 @@ from frazil.formats.snapshot import (
 )
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
 from frazil.repository import Repository
+from frazil.statistics import files as statistics
+from frazil.statistics.lookup import lookup
+from frazil.statistics.records import blank_rows, decoding_of
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
@@ -307,8 +311,8 @@ def document(
     ).encode()
 
 
-def of_chunk(make_chunk: Callable[[], bytes], meta: bytes, *, by_zarr: bool) -> Case:
-    """A chunk read through zarr or in bulk."""
+def of_chunk(make_chunk: Callable[[], bytes], meta: bytes, *, door: str) -> Case:
+    """A chunk read through one of the doors."""
 
     def make() -> Work:
         storage = MemoryStorage()
@@ -318,16 +322,25 @@ def of_chunk(make_chunk: Callable[[], bytes], meta: bytes, *, by_zarr: bool) -> 
         write_keys(session, keys)
         session.commit("x")
 
-        def work() -> None:
-            read = Repository.open(storage).readonly_session("main")
-            if by_zarr:
-                zarr.open_array(read.store, path="a", mode="r")[:5]
-            else:
-                read.array("a")[:5]
+        return partial(read_chunk, storage, door)
 
-        return work
+    return Case(make, "/a" if door in NAMING else "")
 
-    return Case(make, "/a")
+
+DOORS: Final = ("bulk", "zarr", "zarr-alone")
+"""Through Frazil's own arrays, zarr's with our pipeline, and with the one zarr would have used."""
+NAMING: Final = DOORS[:2]
+"""What tells the array's name; zarr does not tell its codecs."""
+
+
+def read_chunk(storage: MemoryStorage, door: str) -> None:
+    """Read a few values of one chunk."""
+    config.set(fast_zarr=door != "zarr-alone")
+    session = Repository.open(storage).readonly_session("main")
+    if door == "bulk":
+        session.array("a")[:5]
+    else:
+        zarr.open_array(session.store, path="a", mode="r")[:5]
 
 
 BYTES: Final[dict[str, Any]] = {"name": "bytes"}
@@ -391,10 +404,9 @@ TEXTS: Final = [{"name": "vlen-utf8"}]
 
 
 def chunk_cases() -> Iterator[tuple[str, Case]]:
-    """Chunks, each through both doors."""
-    for by_zarr in (False, True):
-        door = "zarr" if by_zarr else "bulk"
-        of = partial(of_chunk, by_zarr=by_zarr)
+    """Chunks, each through all doors."""
+    for door in DOORS:
+        of = partial(of_chunk, door=door)
         for name, (make_chunk, codecs) in CHUNKS.items():
             meta = document([1000], [1000], "uint8", codecs)
             yield f"chunk-{name}-{door}", of(make_chunk, meta)
@@ -410,10 +422,10 @@ def chunk_cases() -> Iterator[tuple[str, Case]]:
         # Names of chunks of another form are read by zarr's own pipeline.
         other = json.loads(document([1000], [1000], "uint8", [BYTES, PLAIN]))
         other["chunk_key_encoding"]["configuration"]["separator"] = "."
-        yield f"chunk-other-keys-{door}", _other_keys(json.dumps(other).encode(), by_zarr=by_zarr)
+        yield f"chunk-other-keys-{door}", _other_keys(json.dumps(other).encode(), door)
 
 
-def _other_keys(meta: bytes, *, by_zarr: bool) -> Case:
+def _other_keys(meta: bytes, door: str) -> Case:
     def make() -> Work:
         storage = MemoryStorage()
         session = Repository.create(storage).writable_session("main")
@@ -421,16 +433,9 @@ def _other_keys(meta: bytes, *, by_zarr: bool) -> Case:
         write_keys(session, {"a/c.0": zeros(2 * GIB - 1)})
         session.commit("x")
 
-        def work() -> None:
-            read = Repository.open(storage).readonly_session("main")
-            if by_zarr:
-                zarr.open_array(read.store, path="a", mode="r")[:5]
-            else:
-                read.array("a")[:5]
+        return partial(read_chunk, storage, door)
 
-        return work
-
-    return Case(make, "/a" if not by_zarr else "")
+    return Case(make, "/a" if door == "bulk" else "")
 
 
 def virtual(length: int, shape: int, *, raw: bool) -> Case:
@@ -463,6 +468,36 @@ def virtual(length: int, shape: int, *, raw: bool) -> Case:
     if raw or length <= shape:
         return Case(make, "f.bin", "StorageError")
     return Case(make, "/a")
+
+
+# --- statistics beside a repository ---
+
+
+def of_statistics(use_them: Callable[[Any, Any], object]) -> Case:
+    """Many short files of many rows, which are passed over: nobody relies on them."""
+
+    def make() -> Work:
+        storage = MemoryStorage()
+        for key, data in sample(2)[0].items():
+            storage.put(key, data)
+        state = Repository.open(storage).readonly_session("main").state
+        decoding = decoding_of(state.array("/a"))
+        assert decoding is not None
+        rows = blank_rows(statistics.FILE_ROWS)
+        rows["offset"] = np.arange(len(rows))
+        blob = statistics.encode(decoding.id, rows)
+        for number in range(40):
+            storage.put(f"{statistics.PREFIX}{decoding.id.hex()}/{number:024x}", blob)
+        return lambda: use_them(state, decoding)
+
+    return Case(make, "", "done")
+
+
+STATISTICS: Final[dict[str, Callable[[Any, Any], object]]] = {
+    "lookup": lambda state, _: lookup(state, state.array("/a"), np.array([[0]])),
+    "together": lambda state, decoding: statistics.put_together(state.context.place, decoding.id),
+    "checksums": lambda state, _: statistics.read_checksums(state.context.place),
+}
 
 
 # --- older generations ---
@@ -538,7 +573,9 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"v{spec}-document-lists", in_document(spec, lambda: "[" + "[]," * 10_000_000 + "0]")
         yield f"v{spec}-document-deep", in_document(spec, lambda: "[" * 200_000)
     deep, long = b"[" * 200_000, b"a: [" + b"x," * 400_000 + b"x]"
-    yield "v1-config-deep", _plain(1, "config.yaml", b"[" * 20_000, "config.yaml")
+    for name, piece in {"lists": b"[", "maps": b"{a: ", "dashes": b"- ", "keys": b"? "}.items():
+        nested = piece * ((250 << 10) // len(piece))
+        yield f"v1-config-deep-{name}", _plain(1, "config.yaml", nested, "config.yaml")
     yield "v1-config-long", _plain(1, "config.yaml", long, "config.yaml")
     longest = _plain(1, "config.yaml", long[: 250 << 10] + b"]", "")
     yield "v1-config-longest", replace(longest, error="done")
@@ -558,6 +595,8 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"{name}-lists", of_file("g3", prefix, g3_lists)
     yield "g3-manifests-entries", of_file("g3", "manifests/", g3_entries)
     yield from chunk_cases()
+    for name, use_them in STATISTICS.items():
+        yield f"statistics-{name}", of_statistics(use_them)
     yield "virtual-longer", virtual(1 << 40, 1000, raw=False)
     yield "virtual-as-told", virtual(3 << 30, 3 << 30, raw=False)
     yield "virtual-raw", virtual(1 << 40, 1000, raw=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import zarr
 
-from frazil.errors import FormatError, FrazilError
+from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.fsck import fsck
 from frazil.repository import Repository
@@ -113,3 +113,27 @@ def test_a_check_finds_it(name: str) -> None:
     report = fsck(repository, deep=True)
     if name not in ("attributes-list", "separator"):
         assert not report.is_sound
+
+
+HALF = "x\ud800"
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_half_of_a_character_is_refused_and_nothing_moves(spec: int) -> None:
+    repository = Repository.create(MemoryStorage(), spec_version=spec)
+    head = repository.lookup_branch("main")
+    session = repository.writable_session("main")
+    write_keys(session, {"zarr.json": group_document()})
+    for work in (
+        lambda: session.commit(HALF),
+        lambda: repository.create_branch(HALF, head),
+        lambda: repository.create_tag(HALF, head),
+    ):
+        with pytest.raises(InvalidInputError):
+            work()
+    assert repository.lookup_branch("main") == head
+    document = json.loads(array_document(1)) | {"dimension_names": [HALF]}
+    write_keys(session, {"a/zarr.json": json.dumps(document).encode()})
+    with pytest.raises(InvalidInputError, match="half of a character"):
+        session.commit("m")
+    assert repository.lookup_branch("main") == head

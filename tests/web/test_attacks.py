@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from frazil.web import data, pages, reports
 from frazil.web.library import Library
 from frazil.web.settings import RequestLimits, ServerSettings
 from tests.support.fixtures import web_server as web_server
+from tests.support.nodes import write_keys
 from tests.support.web import WebServer
 from tests.unit.model.test_lanes import commit
 from tests.web.conftest import TOKEN, Places, served
@@ -375,3 +377,22 @@ def test_a_store_that_stops_answering_holds_up_only_itself(
             if found.status_code == 200:
                 break
         assert found.content == wanted
+
+
+def test_controls_and_halves_of_characters_are_spelled_out(tmp_path: Path) -> None:
+    odd = "\x1b]0;x\x07\u202e"
+    repository = frazil.Repository.create(str(tmp_path / "odd"))
+    session = repository.writable_session("main")
+    attributes = {"lone": "\ud800", "nan": math.nan, "units": odd, "k\udfff": odd}
+    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    array = json.loads(array_document(attributes=attributes, dimension_names=[odd]))
+    documents = {"zarr.json": group, "a/zarr.json": array}
+    write_keys(session, {key: json.dumps(each).encode() for key, each in documents.items()})
+    session.commit(f"m {odd}", {"x": odd})
+    repository.create_tag(f"t{odd}", repository.lookup_branch("main"))
+    with served(Library([str(tmp_path / "odd")]), ServerSettings(port=0)) as at:
+        for page in (*pages.PAGES, *reports.PAGES):
+            for path in ("/", "/a"):
+                found = get(f"{at}/r/odd/{page}", path=path)
+                assert found.status_code < 500, (page, path, found.text)
+                assert not set(odd) & set(found.text) - set("]0;x"), (page, path)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from frazil.errors import FrazilError, InvalidInputError, SessionStateError
+from frazil.spark.query.run_query import run_query
 from frazil.web import queries
 from frazil.web.library import Library
 from frazil.web.queries import checked_query
@@ -44,6 +45,13 @@ def asked(places: Places) -> Iterator[str]:
         "SELECT `reflect`('java.lang.System', 'exit', 1)",
         "SELECT system.builtin.java_method('java.lang.System', 'getenv')",
         "SELECT try_reflect('java.lang.System', 'exit', 1)",
+        "SELECT table_changes('/other', 0) FROM data",
+        "SELECT `table_changes`('/other', 0) FROM data",
+        "SELECT * FROM data LATERAL VIEW table_changes('/other', 0) t",
+        "SELECT * FROM data, LATERAL table_changes('/other', 0) t",
+        "SELECT * FROM data JOIN LATERAL frazil_create_tag('/other', 'x', 'main') t",
+        "SELECT a_function_of_the_session(path) FROM nodes",
+        "SELECT spark_catalog.default.f(path) FROM nodes",
         "SELECT TRANSFORM(path) USING 'cat /etc/passwd' AS (x STRING) FROM nodes",
         "INSERT INTO nodes VALUES (1)",
         "DROP TABLE nodes",
@@ -72,12 +80,37 @@ def test_only_questions_about_this_repository_are_run(query: str) -> None:
         "(SELECT path FROM nodes UNION ALL SELECT path FROM arrays)",
         "SELECT /* a comment */ 'it''s', 'reflect(1)' -- the end",
         "EXPLAIN SELECT * FROM data",
+        "SELECT /*+ BROADCAST(data) */ percentile_approx(sst, 0.5), bigint(1), regr_slope(a, b)",
+        "SELECT e FROM data LATERAL VIEW posexplode(array(1, 2)) t AS p, e",
     ],
 )
 def test_questions_are(query: str) -> None:
     is_explained, text = checked_query(query)
     assert is_explained == query.startswith("EXPLAIN")
     assert "comment" not in text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM spark_table",
+        "SELECT * FROM __frazil_changes_0123",
+        "WITH secret AS (SELECT * FROM secret) SELECT * FROM secret",
+        "WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a JOIN b",
+        "SELECT * FROM nodes WHERE path IN (SELECT path FROM elsewhere)",
+        "SELECT (SELECT max(x) FROM elsewhere) FROM nodes",
+        "SELECT * FROM nodes, LATERAL (SELECT * FROM elsewhere)",
+        "SELECT path FROM nodes UNION SELECT path FROM elsewhere",
+        "SELECT a FROM nodes AS table_changes('/other', 0) JOIN elsewhere",
+    ],
+)
+@pytest.mark.parametrize("explain", [False, True])
+def test_tables_of_the_session_are_not_the_repositorys(
+    places: Places, query: str, explain: bool
+) -> None:
+    _, text = checked_query(query)
+    with pytest.raises(InvalidInputError, match=r"no table '\w+' in the repository.*; there are "):
+        run_query(text, places.ocean, explain=explain, is_closed=True)
 
 
 def test_queries_are_off_unless_allowed(site: str, asked: str) -> None:

@@ -1,8 +1,8 @@
 """zarr-python's codec pipeline for Frazil stores: many chunks in one step.
 
-`enable_fast_zarr` and `disable_fast_zarr` put it into zarr's configuration and take it out. Making
-a Frazil store does the first, unless `frazil.config` says otherwise: zarr has one class of
-pipelines for all stores, and asks no store for its own. Other stores keep what they had.
+Making a Frazil store puts it into zarr's configuration: zarr has one class of pipelines for all
+stores, and asks no store for its own. Other stores keep what they had. `disable_fast_zarr` leaves
+chunks to zarr, and to our codecs only what bounds the memory they take.
 """
 
 from frazil.codec_pipeline.dispatch import FrazilCodecPipeline as FrazilCodecPipeline

@@ -23,9 +23,9 @@ from zarr.core.buffer import Buffer, NDBuffer
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
 from frazil import config
-from frazil.bulk.codecs import MAX_VARIABLE, damaged, require_justified, wrong_size
+from frazil.bulk.codecs import FOREIGN, MAX_VARIABLE, damaged, require_justified, wrong_size
 from frazil.bulk.compressors import ByteCodec, byte_codec
-from frazil.errors import ErrorKind, FormatError
+from frazil.errors import ErrorKind, FormatError, FrazilError
 from frazil.formats.envelope import ALLOWANCE, justified
 
 HEAD: Final = 64 << 10
@@ -221,7 +221,12 @@ class _Wrapper:
         return encoded
 
     async def _decode_by_theirs(self, chunk_bytes: Buffer, chunk_spec: Spec) -> Any:  # noqa: ANN401 - a buffer
-        (found,) = await self.codec.decode([(chunk_bytes, chunk_spec)])
+        try:
+            (found,) = await self.codec.decode([(chunk_bytes, chunk_spec)])
+        except FrazilError:
+            raise
+        except FOREIGN as error:
+            raise damaged(f"{_named(self.codec)[0]} cannot decode it: {error}") from error
         return found
 
 

@@ -1,5 +1,8 @@
 """Which pipeline an array gets: ours in Frazil stores, in all others what it had before.
 
+In Frazil stores ours is the bulk path or, if that is switched off or does not know all parts of
+an array, zarr's own with codecs that keep within the memory of a chunk.
+
 zarr asks one class, which it finds by the name in its configuration. That class is ours and
 holds on to the class that was configured before, to which everything that is not about a
 Frazil store goes: what other stores get was made by that class and knows nothing of us. There
@@ -52,9 +55,10 @@ class FrazilCodecPipeline(CodecPipeline):
         Raises:
             NotImplementedError: zarr shall use `from_codecs`.
         """
-        if not isinstance(store, BulkStore) or not config.current().fast_zarr:
+        if not isinstance(store, BulkStore):
             return cls.below.from_array_metadata_and_store(array_metadata, store)
-        return bulk_or_plain(array_metadata, within_bounds(cls._plain(array_metadata, store)))
+        plain = within_bounds(cls._plain(array_metadata, store))
+        return bulk_or_plain(array_metadata, plain) if config.current().fast_zarr else plain
 
     @classmethod
     def _plain(
@@ -69,8 +73,8 @@ class FrazilCodecPipeline(CodecPipeline):
 
 
 def install() -> None:
-    """Put our class into zarr's configuration, if `fast_zarr` is on and it is not there yet."""
-    if not config.current().fast_zarr or _ours() is not None:
+    """Put our class into zarr's configuration, if it is not there yet."""
+    if _is_installed():
         return
     try:
         below = get_pipeline_class()
@@ -86,19 +90,18 @@ def enable_fast_zarr() -> None:
 
 
 def disable_fast_zarr() -> None:
-    """Use zarr-python's own pipeline for Frazil stores too, at once and for all arrays."""
+    """Let zarr-python read and write Frazil stores its own way, at once and for all arrays.
+
+    What it decodes stays within bounds, so that it goes on asking us for pipelines.
+    """
     config.set(fast_zarr=False)
-    ours = _ours()
-    if ours is not None:
-        zarr.config.set({PATH_KEY: _name(ours.below)})
 
 
-def _ours() -> type[FrazilCodecPipeline] | None:
-    """Our class, if zarr is configured to use it."""
+def _is_installed() -> bool:
+    """Whether zarr is configured to use our class."""
     if not str(zarr.config.get(PATH_KEY)).startswith(_name(FrazilCodecPipeline)):
-        return None
-    found = get_pipeline_class()
-    return found if issubclass(found, FrazilCodecPipeline) else None
+        return False
+    return issubclass(get_pipeline_class(), FrazilCodecPipeline)
 
 
 @cache

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
+from frazil.ids import utf8
 from frazil.model.oplog import copy_frames
 from frazil.model.strings import I64
 
@@ -151,7 +152,7 @@ class FlatWriter:
 
     def text(self, text: str) -> int:
         """A string."""
-        return self.raw_text(text.encode())
+        return self.raw_text(utf8(text))
 
     def raw_text(self, raw: bytes) -> int:
         """A string, given in UTF-8."""

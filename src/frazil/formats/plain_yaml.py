@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import yaml
@@ -79,47 +79,66 @@ def load_yaml(data: bytes, *, key: str) -> JSON:
     if len(data) > MAX_BYTES:
         raise _damage(f"larger than {MAX_BYTES} bytes", key)
     try:
-        root = yaml.compose(data.decode(), Loader=_Loader)
-        return None if root is None else _Reader(key).value(root, 0)
+        return _Reader(yaml.parse(data.decode(), Loader=_Loader), key).document()
     except yaml.YAMLError as error:
         raise _damage(f"not YAML: {' '.join(str(error).split())}", key) from error
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+    except (UnicodeDecodeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
         raise _damage(f"not readable: {type(error).__name__}", key) from error
 
 
 class _Reader:
-    """Turns composed nodes into values, each node once."""
+    """Makes values of a parser's events, one by one.
 
-    def __init__(self, key: str) -> None:
+    Depth is counted as they come: libyaml's own way to make a tree of them ends the process when
+    it is nested more deeply than the stack is long.
+    """
+
+    def __init__(self, events: Iterator[yaml.Event], key: str) -> None:
+        self._events = events
         self._key = key
-        self._seen: set[int] = set()
 
-    def value(self, node: yaml.Node, depth: int) -> JSON:
+    def document(self) -> JSON:
+        """The value of the only document; None when there is none."""
+        next(self._events)  # the start of the stream
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            return None
+        made = self._value(next(self._events), 0)
+        next(self._events)  # the end of the document
+        if not isinstance(next(self._events), yaml.StreamEndEvent):
+            raise _damage("not YAML: more than one document", self._key)
+        return made
+
+    def _value(self, event: yaml.Event, depth: int) -> JSON:
         if depth > MAX_DEPTH:
             raise _damage("nested too deeply", self._key)
-        if id(node) in self._seen:
+        if not isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
             raise _damage("anchors are not supported", self._key)
-        self._seen.add(id(node))
-        made = self._untagged(node, depth)
-        tag = str(node.tag)
-        if tag.startswith("!") and len(tag) > 1:
-            return {tag[1:]: made}
+        made = self._untagged(event, depth)
+        tag = event.tag or ""
+        return {tag[1:]: made} if tag.startswith("!") and len(tag) > 1 else made
+
+    def _untagged(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, depth: int) -> JSON:
+        if isinstance(event, yaml.ScalarEvent):
+            return event.value if event.style else _resolve(event.value)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return [self._value(each, depth + 1) for each in self._until(yaml.SequenceEndEvent)]
+        made: dict[str, JSON] = {}
+        for key in self._until(yaml.MappingEndEvent):
+            name = key.value if isinstance(key, yaml.ScalarEvent) else None
+            if name is None or name in made:
+                raise _damage(f"unusable or repeated key {name!r:.80}", self._key)
+            made[name] = self._value(next(self._events), depth + 1)
         return made
 
-    def _untagged(self, node: yaml.Node, depth: int) -> JSON:
-        if isinstance(node, yaml.ScalarNode):
-            return node.value if node.style else _resolve(node.value)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, depth + 1) for item in node.value]
-        made: dict[str, JSON] = {}
-        for key_node, item in node.value:
-            name = key_node.value
-            if not isinstance(name, str) or name in made:
-                raise _damage(f"unusable or repeated key {name!r:.80}", self._key)
-            made[name] = self.value(item, depth + 1)
-        return made
+    def _until(self, end: type[yaml.Event]) -> Iterator[yaml.Event]:
+        """What comes before the end of a collection."""
+        return iter(lambda: self._next_unless(end), None)
+
+    def _next_unless(self, end: type[yaml.Event]) -> yaml.Event | None:
+        event = next(self._events)
+        return None if isinstance(event, end) else event
 
 
 def _resolve(text: str) -> str | int | float | bool | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.ids import SnapshotId
+from frazil.ids import SnapshotId, utf8
 
 RefKind: TypeAlias = Literal["branch", "tag"]
 
@@ -131,7 +131,7 @@ def encode_segment(name: str) -> str:
     """Percent-encode one path segment as object stores do."""
     if name in (".", ".."):
         return name.replace(".", "%2E")
-    return _UNSAFE.sub(_escape, name.encode()).decode("ascii")
+    return _UNSAFE.sub(_escape, utf8(name)).decode("ascii")
 
 
 def decode_segment(segment: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
-from frazil.ids import SnapshotId
+from frazil.ids import SnapshotId, utf8
 from frazil.model.plain import MAX_MICROS
 from frazil.model.updates import StoredStatus, UnknownUpdate, UpdateEntry, UpdateKind, UpdateType
 
@@ -330,7 +330,7 @@ def _prepended(
             statuses = (*statuses, value)
         else:
             cells[column] = bytes(value) if form == "id" else value
-    raw = {name: text.encode() for name, text in texts.items() if text is not None}
+    raw = {name: utf8(text) for name, text in texts.items() if text is not None}
     arena, starts = append_frames(columns.arena, [(text, TEXT_END) for text in raw.values()])
     spans = {name: (at, len(raw[name])) for name, at in zip(raw, starts, strict=True)}
     older = spans.pop("older", None)

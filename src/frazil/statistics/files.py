@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from frazil.errors import FormatError, StorageError
-from frazil.formats.envelope import body_compressor, unpack
+from frazil.formats.envelope import body_compressor, justified, unpack
 from frazil.statistics.records import (
     I64,
     KEY_WIDTH,
@@ -42,6 +42,8 @@ FILE_ROWS: Final = 1 << 18
 """Rows of one file."""
 INDEX_ROWS: Final = 1 << 22
 """At most so many rows are read; readers see no statistics of further chunks."""
+COPIES: Final = 3 * ROW.itemsize
+"""Bytes that it takes to put a row in its place."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 MANY_FILES: Final = 16
 """From so many files of one decoding on, they are put together."""
@@ -169,43 +171,61 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Stat
         FormatError: with `strict`, a file is damaged.
     """
     parts: list[Rows] = []
-    total = 0
-    for item, rows in loaded(place, list_files(place, decoding), strict=strict):
-        if total + len(rows) > INDEX_ROWS:
+    for item, rows in _bounded(loaded(place, list_files(place, decoding), strict=strict)):
+        if rows is None:
             log.warning("there are more statistics than are used, %s and others", item.key)
             break
-        total += len(rows)
         parts.append(rows)
     return merged(parts) if parts else NOTHING
+
+
+def _bounded(found: Iterable[tuple[Listed, Rows]]) -> Iterator[tuple[Listed, Rows | None]]:
+    """Files as long as there is room for their rows; then None, and no more are read.
+
+    Many short files can unpack to much together, and putting rows in order takes copies.
+    """
+    packed = total = 0
+    for item, rows in found:
+        packed, total = packed + item.size_bytes, total + len(rows)
+        room = justified(packed, INDEX_ROWS * COPIES, least=FILE_ROWS * COPIES)
+        if total * COPIES > room:
+            yield item, None
+            return
+        yield item, rows
 
 
 def merged(parts: list[Rows]) -> StatisticsIndex:
     """Rows of several files by their keys."""
     rows = np.concatenate(parts) if parts else blank_rows(0)
-    # Equal rows are one: sorted by all of their bytes, the same keys are neighbours too.
-    whole, first = np.unique(row_keys(rows, ROW.itemsize), return_index=True)
-    rows = rows[first]
-    keys = row_keys(rows)
-    same = keys[1:] == keys[:-1]
-    if not len(whole) or not same.any():
+    order = np.argsort(row_keys(rows), kind="stable")
+    rows = rows[order]
+    keys, whole = row_keys(rows), rows.view(f"S{ROW.itemsize}")
+    again = np.zeros(len(rows), np.bool_)  # of the key of the row before
+    again[1:] = keys[1:] == keys[:-1]
+    differs = again.copy()
+    differs[1:] &= whole[1:] != whole[:-1]
+    first = np.flatnonzero(~again)
+    if len(first) == len(rows):
         return StatisticsIndex(keys, rows, len(parts))
-    doubtful = np.zeros(len(keys), np.bool_)
-    doubtful[1:] |= same
-    doubtful[:-1] |= same
-    disputed = len(np.unique(keys[doubtful]))
-    return StatisticsIndex(keys[~doubtful], rows[~doubtful], len(parts), disputed)
+    agreed = ~np.logical_or.reduceat(differs, first)
+    kept = first[agreed]
+    return StatisticsIndex(keys[kept], rows[kept], len(parts), int((~agreed).sum()))
 
 
 def put_together(place: Storage, decoding: bytes) -> int:
     """Make few files of many of one decoding; tell how many have gone."""
-    found = [*loaded(place, list_files(place, decoding))]
-    index = merged([rows for _, rows in found])
-    if len(found) < 2 or sum(len(rows) for _, rows in found) > INDEX_ROWS:
+    sources: list[str] = []
+    parts: list[Rows] = []
+    for item, rows in _bounded(loaded(place, list_files(place, decoding))):
+        if rows is None:
+            return 0
+        sources.append(item.key)
+        parts.append(rows)
+    if len(parts) < 2:
         return 0
-    made = store(place, decoding, index.rows)
+    made = store(place, decoding, merged(parts).rows)
     # An erasure of rows looks for new files afterwards: so either these are seen there, or the
     # files that they were made of are seen to be gone here.
-    sources = [item.key for item, _ in found]
     if not {item.key for item in list_files(place, decoding)}.issuperset(sources):
         place.delete_many(made)
         return 0
@@ -288,18 +308,19 @@ class Checksums:
 
 def read_checksums(place: Storage) -> Checksums:
     """The checksums in all files."""
-    parts: list[Rows] = []
     damaged: list[FormatError] = []
-    total = 0
-    for item in list_files(place):
-        try:
-            rows = load_file(place, item)
-        except FormatError as error:
-            damaged.append(error)
-            continue
-        if rows is not None and total + len(rows) <= INDEX_ROWS:
-            total += len(rows)
-            parts.append(rows)
+
+    def sound() -> Iterator[tuple[Listed, Rows]]:
+        for item in list_files(place):
+            try:
+                rows = load_file(place, item)
+            except FormatError as error:
+                damaged.append(error)
+                continue
+            if rows is not None:
+                yield item, rows
+
+    parts = [rows for _, rows in _bounded(sound()) if rows is not None]
     rows = np.concatenate(parts) if parts else blank_rows(0)
     ranges = row_keys(rows, RANGE_WIDTH)
     order = np.argsort(ranges, kind="stable")

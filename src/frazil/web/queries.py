@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from frazil.cli.places import as_prefix
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, SessionStateError
 from frazil.masking import safe
+from frazil.spark.query.functions import SCALARS
 from frazil.urls import parse_url
 from frazil.web.asking import Answer, Ask, Page, status_of
 from frazil.web.work import BusyError, PendingWork
@@ -31,7 +33,7 @@ PATIENCE: Final = 8.0
 """Seconds that a page waits for a query before it says that it is running."""
 LENGTH: Final = 20_000
 REFUSED: Final = frozenset({"reflect", "java_method", "try_reflect", "identifier"})
-"""Functions that call Java, or make names of texts."""
+"""Functions of Spark that call Java, or make names of texts."""
 _JOB: Final = "frazil-explorer"
 _running = threading.Lock()
 
@@ -76,8 +78,10 @@ def checked_query(query: str) -> tuple[bool, str]:
         InvalidInputError: it cannot be read, or is more than a question about this repository.
     """
     from frazil.spark.query.sql import require_sqlglot
+    from frazil.spark.sessions import require_pyspark
 
     require_sqlglot()
+    require_pyspark()
     from sqlglot import exp, parse
     from sqlglot.errors import SqlglotError
 
@@ -92,6 +96,8 @@ def checked_query(query: str) -> tuple[bool, str]:
     if len(found) != 1 or not isinstance(found[0], exp.Query):
         raise _refused("only one SELECT is run here, or EXPLAIN SELECT")
     tree = found[0]
+    for hint in [*tree.find_all(exp.Hint)]:
+        hint.pop()
     for node in tree.walk():
         match node:
             case exp.Table():
@@ -106,16 +112,24 @@ def checked_query(query: str) -> tuple[bool, str]:
             case exp.Into() | exp.Lock() | exp.Placeholder() | exp.Parameter():
                 raise _refused("only SELECT is run here, without INTO and parameters")
             case exp.Func():
-                name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-                if name.lower() in REFUSED:
-                    raise _refused(f"the function {name.lower()} is not allowed here")
+                is_odd = isinstance(node, exp.Anonymous)
+                name = (node.name if is_odd else node.sql_name()).lower()
+                if name in REFUSED or (is_odd and name not in _functions()):
+                    raise _refused(f"the function {name} is not allowed here")
     return is_explained, tree.sql(dialect="spark", comments=False)
 
 
-def _run(ask: Ask, query: str, *, explain: bool) -> QueryResult:
-    from frazil.spark.sessions import require_java, require_pyspark, session
+@cache
+def _functions() -> frozenset[str]:
+    """Spark's own functions; others are of the session, and may do anything."""
+    from pyspark.sql import functions
 
-    require_pyspark()
+    return frozenset(functions.__all__) | SCALARS
+
+
+def _run(ask: Ask, query: str, *, explain: bool) -> QueryResult:
+    from frazil.spark.sessions import require_java, session
+
     require_java()
     from frazil.spark.query.run_query import run_query
 
@@ -132,6 +146,7 @@ def _run(ask: Ask, query: str, *, explain: bool) -> QueryResult:
                 spark=spark,
                 limit=ROWS,
                 explain=explain,
+                is_closed=True,
                 authorize=[as_prefix(word) for word in shown.authorize if shown.knows(word)],
             )
     finally:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import frazil
 from frazil.cli.text import axes, counted, one_line, second_text, short, size
-from frazil.masking import safe
+from frazil.masking import clean, safe
 from frazil.web.drawing import growth_chart
 
 
@@ -23,6 +23,7 @@ def make_environment() -> Environment:
         loader=PackageLoader("frazil.web"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_cleaned,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -42,6 +43,13 @@ def make_environment() -> Environment:
         zip_dims=zip, link=link, growth_chart=growth_chart, frazil_version=frazil.__version__
     )
     return made
+
+
+def _cleaned(value: object) -> object:
+    """What a template writes, with control characters and halves of characters spelled out."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return clean(value.replace("\r\n", "\n"))
 
 
 def link(repository: str, page: str = "", /, **params: object) -> str:

@@ -25,6 +25,7 @@ from frazil.spark.reading.variables import load_group, with_texts
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tables.metadata import TABLES
 from frazil.spark.tasks import Options
+from frazil.spelling import nearest
 from frazil.texts import json_float
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def run_query(
     group: str | None = None,
     limit: int = 0,
     explain: bool = False,
+    is_closed: bool = False,
     authorize: Iterable[str] = (),
     options: Options | None = None,
 ) -> QueryResult:
@@ -83,11 +85,12 @@ def run_query(
         group: the group whose variables are views; the root by default.
         limit: fetch at most so many rows; 0 fetches all.
         explain: give the lines of the report on the query instead of its rows.
+        is_closed: refuse tables that are no views of the repository, whoever's they are.
         authorize: prefixes of virtual chunk containers that may be read.
         options: options of the data source, such as `storage.region`.
 
     Raises:
-        InvalidInputError: Spark does not understand the query.
+        InvalidInputError: Spark does not understand the query, or it names other tables.
         FrazilError: what reading the repository failed with.
     """
     from pyspark.errors import AnalysisException, ParseException
@@ -97,8 +100,11 @@ def run_query(
         given["authorize-virtual-chunk-access"] = prefixes
     # What is not there is noticed before Spark starts.
     views = {} if url is None else _sources(url, group, given)
+    if is_closed:
+        _require_views(query, views)
     chosen = spark or spark_session(master)
-    statement = Statement(query, chosen, source_options(given), _local(views))
+    local, feeds = _local(views), not is_closed
+    statement = Statement(query, chosen, source_options(given), local, has_feeds=feeds)
     if explain:
         text = explain_statement(statement)
         return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
@@ -179,6 +185,18 @@ def _sources(url: str, group: str | None, options: Options | None) -> Views:
     for name in contents.variables:
         found[name] = (place, {**inside, "variables": [name]})
     return found
+
+
+def _require_views(query: str, views: Views) -> None:
+    from frazil.spark.query.scopes import invalid_query, outer_tables, parse_query
+
+    known = {name.lower() for name in views}
+    for name in outer_tables(parse_query(query)):
+        if name.lower() not in known:
+            raise invalid_query(
+                f"there is no table {name!r} in the repository{nearest(name, views)}; there are "
+                f"{', '.join(sorted(views))}"
+            )
 
 
 def _local(views: Views) -> Callable[[str], ResolvedName | None]:

@@ -84,6 +84,19 @@ def is_repository_table(table: exp.Table) -> bool:
     return len(parts) > 1 and parts[0].text.lower() == CATALOG
 
 
+def outer_tables(tree: exp.Expr) -> Iterator[str]:
+    """The names of tables that the query itself does not make by WITH."""
+    made: set[int] = set()
+    for scope in traverse_scope(tree):
+        for table in scope.tables:
+            # One of WITH is made before, so that its own query may mean another of that name.
+            if isinstance(scope.sources.get(table.alias_or_name), Scope):
+                made.add(id(table))
+    for table in tree.find_all(exp.Table):
+        if id(table) not in made:
+            yield ".".join(part.text for part in parts_of(table))
+
+
 def find_uses(
     tree: exp.Expr, ours: Callable[[exp.Table], bool], columns: Columns
 ) -> list[TableUse]:

@@ -51,6 +51,8 @@ class Statement:
     """of the source, for every Frazil table"""
     local: Callable[[str], ResolvedName | None] = lambda _: None
     """what names without `frazil.` mean, before Spark is asked"""
+    has_feeds: bool = True
+    """whether `table_changes` means a change feed"""
 
 
 Handler: TypeAlias = "Callable[[Statement], DataFrame]"
@@ -112,7 +114,7 @@ def run_statement(statement: Statement) -> DataFrame:
     """Run a statement in the way of its kind."""
     require_sqlglot()
     with raise_task_errors():
-        if _FEED.search(statement.text):
+        if statement.has_feeds and _FEED.search(statement.text):
             statement = replace(statement, text=_of("feeds", "with_feeds")(statement))
         if not names_ours(statement):
             return statement.spark.sql(statement.text)
