@@ -44,13 +44,22 @@ def list_odd(clients: Clients, place: S3Place, prefix: str, limit: int = 1000) -
         except ElementTree.ParseError:
             raise _not_listed(place, None) from None
         for item in page.iterfind("{*}Contents"):
-            key = unquote_plus(_text(item, "Key"))
-            modified = datetime.fromisoformat(_text(item, "LastModified"))
-            yield Listed(key.removeprefix(root), int(_text(item, "Size")), modified)
+            yield _listed(item, root, place)
         token = page.findtext("{*}NextContinuationToken")
         if not token:
             return
+        if token == wanted.get("continuation-token"):  # the same page for ever
+            raise _not_listed(place, None)
         wanted["continuation-token"] = token
+
+
+def _listed(item: ElementTree.Element, root: str, place: S3Place) -> Listed:
+    key = unquote_plus(_text(item, "Key"))
+    try:
+        modified = datetime.fromisoformat(_text(item, "LastModified"))
+        return Listed(key.removeprefix(root), int(_text(item, "Size")), modified)
+    except ValueError:
+        raise _not_listed(place, None) from None
 
 
 def _text(item: ElementTree.Element, name: str) -> str:
