@@ -376,10 +376,66 @@ def test_weights_of_present_cells_are_counted_by_tasks(spark: SparkSession, ocea
 def test_extremes_of_coordinates_do_not_make_all_cells(spark: SparkSession, ocean: Ocean) -> None:
     told = plan_of(spark, "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean")
     assert "to read: 0 of 0 chunks, 0 bytes as they are stored, 0 of 0 bytes when decoded" in told
+    assert "1 rows at most" in told
+    assert "pushed: min(lat), max(lon), max(time) over time, lat, lon" in told
+    told = plan_of(spark, "SELECT min(abs(lat)), max(-lon), max(month(time)) FROM frazil.ocean")
+    assert "to read: 0 of 0 chunks" in told
     assert f"{DAYS} rows at most" in told
     assert "pushed: count(*), extremes of lat, lon, time" in told
-    cells = plan_of(spark, "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 270")
-    assert "rows: cells" in cells
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean",
+        "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 270",
+        "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 1e9",
+        "SELECT lon, max(lat), min(time), avg(sst) FROM frazil.ocean WHERE lat < 60 "
+        "GROUP BY lon ORDER BY lon",
+        "SELECT min(lat), count(DISTINCT lon), count(DISTINCT time) FROM frazil.ocean",
+        "SELECT max(lon) FILTER (WHERE lat > 0), min(lon), max(sst) FROM frazil.ocean",
+        "SELECT max(lat) AS m FROM frazil.ocean HAVING min(lon) < 1000",
+        "SELECT max(lat) FROM frazil.ocean ORDER BY `max(lat)`",
+    ],
+)
+def test_extremes_of_coordinates(spark: SparkSession, ocean: Ocean, query: str) -> None:
+    assert "rows: aggregates" in plan_of(spark, query)
+    assert_as_plain(spark, query)
+
+
+def test_answers_of_one_row_are_those_of_spark_whatever_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    frazil.Repository.create(tmp_path / "r")
+    repo = frazil.Repository.open(tmp_path / "r")
+    session = repo.writable_session("main")
+    values = {
+        "f4": np.array([np.nan, -np.inf, 0.1], "f4"),
+        "f8": np.array([1e-300, 1.7976931348623157e308, -0.0]),
+        "i1": np.array([-128, 127, 3], "i1"),
+        "i8": np.array([-(2**63), 2**63 - 1, 5]),
+        "b": np.array([True, False, True]),
+        "t": np.array(["1582-10-04", "2024-02-29T12:00:00.000001", "2200-01-01"], "M8[us]"),
+    }
+    made = xr.Dataset(
+        {name: ("x", each) for name, each in values.items() if name != "t"},
+        coords={"t": ("x", values["t"])},
+    )
+    to_icechunk(made, session)
+    session.commit("made")
+    names = [*values]
+    words = [f"min({name}), max({name})" for name in names if name != "i1"] + ["sum(i1), sum(f8)"]
+    query = f"SELECT {', '.join(words)}, min(i1), count(*) FROM {{}}"
+    frazil.spark.read(str(tmp_path / "r"), spark=spark, columns=names).createOrReplaceTempView("r")
+    url = f"frazil.`{tmp_path / 'r'}`"
+    ours, plain = frazil.spark.sql(query.format(url), spark), spark.sql(query.format("r"))
+    for one, other in zip(ours.schema, plain.schema, strict=True):
+        assert (one.name, one.dataType, one.nullable) == (
+            other.name,
+            other.dataType,
+            other.nullable,
+        )
+    assert repr(ours.collect()) == repr(plain.collect())
 
 
 def test_explain_extended_has_the_plan_of_spark(spark: SparkSession, ocean: Ocean) -> None:
