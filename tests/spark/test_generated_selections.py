@@ -119,6 +119,8 @@ def literals(draw: st.DrawFn, name: str) -> tuple[str, Any]:
         text = draw(st.sampled_from([*STATIONS, "b", "'", '"', ""]))
         return quoted(text, draw(st.sampled_from("'\""))), text
     if name == ODD:
+        if draw(st.integers(0, 9)) == 0:
+            return "0.5", 0.5
         number = draw(st.sampled_from([*BIG, 0])) + draw(st.integers(-1, 1))
         return str(number), number
     level = draw(st.sampled_from([0.1, float(np.float32(0.1)), 2.5, 10.0, 11.0, -1.0, 20.25, 2.0]))
@@ -259,6 +261,18 @@ def test_a_coordinate_without_axes_beside_one_with_an_axis(
     found = values_of(read_here(place, where=f"(station = 'ab' {word} {height})"))
     both = all if word == "AND" else any
     assert found == [row["v"] for row in rows if both((row["station"] == "ab", is_met))]
+
+
+@pytest.mark.parametrize("count", [0, 30], ids=["short", "long"])
+@pytest.mark.parametrize("more", ["0.5", str(2**63), "-0.25", str(2**70)])
+@pytest.mark.parametrize("word", ["IN", "NOT IN"])
+def test_whole_numbers_are_not_rounded_by_what_else_a_list_has(
+    place: Path, rows: Rows, count: int, more: str, word: str
+) -> None:
+    wanted = [2**53, 2**62 + 3, *range(count)]
+    listed = ", ".join([*map(str, wanted), more])
+    found = values_of(read_here(place, where=f"`od``d` {word} ({listed})"))
+    assert found == [row["v"] for row in rows if (row[ODD] in wanted) == (word == "IN")]
 
 
 # --- positions and labels ---

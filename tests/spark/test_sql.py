@@ -424,7 +424,8 @@ def test_answers_of_one_row_are_those_of_spark_whatever_they_are(
     to_icechunk(made, session)
     session.commit("made")
     names = [*values]
-    words = [f"min({name}), max({name})" for name in names if name != "i1"] + ["sum(i1), sum(f8)"]
+    words = [f"min({name}), max({name})" for name in names if name != "i1"]
+    words.append("sum(i1), sum(f8), avg(f4), avg(i1), count(b), count(f4)")
     query = f"SELECT {', '.join(words)}, min(i1), count(*) FROM {{}}"
     frazil.spark.read(str(tmp_path / "r"), spark=spark, columns=names).createOrReplaceTempView("r")
     url = f"frazil.`{tmp_path / 'r'}`"

@@ -110,6 +110,29 @@ def _spans(block: Block) -> Iterator[TokenSpan]:
             yield block.clauses[name]
 
 
+_PLAIN: Final = frozenset({"count", "sum", "avg", "min", "max"})
+
+
+def plain_names(tokens: Tokens, block: Block, scan: Scan) -> list[str] | None:
+    """What Spark calls the columns of a SELECT; None where not all are as `avg(t2m)` or `count(*)`.
+
+    What these are rewritten to is surely of the same types.
+    """
+    found = []
+    for span in block.items:
+        words = [tokens.text_of(TokenSpan(n, n + 1)) for n in range(span.first, span.stop)]
+        if len(words) != 4 or words[0].lower() not in _PLAIN or words[1] != "(" or words[3] != ")":
+            return None
+        name, argument = words[0].lower(), words[2]
+        if argument == "*" and name == "count":
+            found.append("count(1)")
+        elif argument.isidentifier() and _is_there(scan, argument):
+            found.append(f"{name}({argument})")
+        else:
+            return None
+    return found
+
+
 def rewrite(
     tokens: Tokens,
     block: Block,

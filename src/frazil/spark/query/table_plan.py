@@ -16,6 +16,7 @@ from frazil.spark.query.aggregates import (
     Where,
     added,
     has_aggregates,
+    plain_names,
     rewrite,
     unknown_calls,
 )
@@ -307,6 +308,9 @@ class TablePlan:
         Raises:
             Refusal: they would be others.
         """
+        names = plain_names(self._tokens, block, scan)
+        if names is not None and found.is_total and not block.clauses.keys() - {"where"}:
+            return self._named(block, found, names)
         full = _nulls(scan.schema)
         asked = [self._select_text(block, "t", []).format(t=full)]
         if found.doubles:
@@ -320,11 +324,11 @@ class TablePlan:
             # Each analysis is a few calls of Java, and takes longer than most reads.
             fields = self._fields(self._made_text(block, found, found.edits, reduced), *asked)
             got, wanted, doubles = fields[:count], fields[count : 2 * count], fields[2 * count :]
-            edits = self._named(block, found, wanted)
+            edits = self._named(block, found, [each.name for each in wanted])
         except spark_errors():  # it may be about the name of a column that has none yet
             fields = self._fields(*asked)
             wanted, doubles = fields[:count], fields[count:]
-            edits = self._named(block, found, wanted)
+            edits = self._named(block, found, [each.name for each in wanted])
             got = self._fields(self._made_text(block, found, edits, reduced))
         if not len(got) == len(wanted) == count or len(doubles) != len(found.doubles):
             raise Refusal("its columns cannot be told apart")
@@ -345,14 +349,12 @@ class TablePlan:
         beside = " CROSS JOIN ".join(f"({query})" for query in queries)
         return self._spark.sql(f"SELECT * FROM {beside}").schema.fields
 
-    def _named(
-        self, block: Block, found: RewrittenSelect, wanted: Sequence[t.StructField]
-    ) -> list[Edit]:
+    def _named(self, block: Block, found: RewrittenSelect, names: Sequence[str]) -> list[Edit]:
         """The edits of a rewritten SELECT, with the names that columns had."""
         edits = list(found.edits)
         for number in found.unnamed:
             end = self._tokens.all[block.items[number].stop - 1].end + 1
-            edits.append((end, end, f" AS {braced(backquoted(wanted[number].name))}"))
+            edits.append((end, end, f" AS {braced(backquoted(names[number]))}"))
         return edits
 
     def _made_text(
