@@ -269,7 +269,7 @@ def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
 def cold(folder: Path, rounds: int) -> dict[str, Any]:
     """A query from the shell, with all that is to be started for it."""
     url = str(folder / "repository")
-    ways = {
+    ways: dict[str, Callable[[], Any]] = {
         "frazil": partial(run_alone, "frazil.cli", "sql", url, COUNT, "--json"),
         Party.PARQUET.value: partial(alone, folder, "parquet"),
     }

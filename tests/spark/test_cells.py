@@ -17,6 +17,7 @@ import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
 from frazil.spark.reading import cells
 from frazil.spark.reading.cells import LabelCache, Regions, read_cells, slabs
+from frazil.spark.reading.stored import read_variable
 from frazil.spark.source import FrazilSource, PlanReader
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import frame, make_repository, partitions_of, read_here, weather
@@ -447,11 +448,10 @@ def test_values_that_a_condition_has_looked_at_are_not_read_again(
     how = {"chunks": (5, 4), "dimension_names": ["y", "x"]}
     make_arrays(tmp_path / "r", {"a": (values, how), "b": (values * 2, how)})
     seen: list[str] = []
-    read = cells.read_variable
 
     def counted(pinned: Any, variable: Any, decoder: Any, places: Any) -> Any:  # noqa: ANN401
         seen.append(f"{variable.name} {places}")
-        return read(pinned, variable, decoder, places)
+        return read_variable(pinned, variable, decoder, places)
 
     monkeypatch.setattr(cells, "read_variable", counted)
     found = read_here(tmp_path / "r", value_where="a > 0.5")

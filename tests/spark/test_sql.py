@@ -6,17 +6,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
 import frazil.spark
 from frazil.errors import FrazilError, InvalidInputError
+from frazil.spark.query import here
 from frazil.spark.query.here import SETTING
 from frazil.xarray import to_icechunk
 
@@ -286,13 +289,12 @@ def test_answers_are_those_of_the_whole_table(
             "SELECT month(time) AS m, lat, sum(ships) FROM frazil.ocean GROUP BY ROLLUP(month(time)"
             ", lat) ORDER BY m, lat",
         ]
-    before = str(spark.conf.get(SETTING, "64m"))
     spark.conf.set(SETTING, limit)
     try:
         for query in queries:
             assert_as_plain(spark, query)
     finally:
-        spark.conf.set(SETTING, before)
+        spark.conf.unset(SETTING)
 
 
 def test_limits_read_no_more_than_they_need(spark: SparkSession, ocean: Ocean) -> None:
@@ -486,3 +488,75 @@ def test_names_with_odd_characters(spark: SparkSession, tmp_path: Path) -> None:
         url, by=row, spark=spark, **dict[str, Any]({name: "mean"})
     ).collect()
     assert sorted(each[1] for each in mean) == [1.5, 5.5, 9.5]
+
+
+def test_what_is_the_same_everywhere_has_no_spread(spark: SparkSession, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    values = np.tile(rng.integers(0, 2**16, 50).astype("f8"), (4, 1, 1)).transpose(0, 2, 1)
+    values[0] = rng.integers(0, 2**16, (50, 1))  # the first cells are far from the others
+    session = frazil.Repository.create(tmp_path / "r").writable_session("main")
+    to_icechunk(xr.Dataset({"v": (("t", "x", "y"), values)}), session)
+    session.commit("made")
+    spread = "stddev(v) FILTER (WHERE t > 0)"
+    query = f"SELECT x, {spread} AS s FROM frazil.`{tmp_path / 'r'}` GROUP BY x"
+    assert "rows: aggregates" in plan_of(spark, query)
+    assert {row.s for row in run(spark, query).collect()} == {0.0}
+
+
+# --- who reads ---
+
+
+@pytest.mark.parametrize(
+    ("master", "is_embedded"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2, 3]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+        ("k8s://https://local", False),
+    ],
+)
+def test_only_tasks_on_the_same_processors_leave_large_reads_to_the_driver(
+    master: str, is_embedded: bool
+) -> None:
+    at_master = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+    assert here.is_embedded(cast("SparkSession", at_master)) is is_embedded
+
+
+def test_large_sums_are_made_here_unless_a_setting_says_otherwise(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    repo = frazil.Repository.create(tmp_path / "r")
+    session = repo.writable_session("main")
+    root = zarr.create_group(session.store)
+    root.create_array(
+        "a", shape=(200, 256, 512), chunks=(100, 256, 512), dtype="f4", fill_value=2.0,
+        dimension_names=["t", "y", "x"],
+    )  # fmt: skip
+    session.commit("100 MiB, none of which is written")
+    query = f"SELECT sum(a), count(*) FROM frazil.`{tmp_path / 'r'}`"
+    assert "read by: this process" in plan_of(spark, query)
+    count = 200 * 256 * 512
+    assert run(spark, query).collect() == [(2.0 * count, count)]
+    spark.conf.set(SETTING, "64m")
+    try:
+        assert "read by: tasks of Spark" in plan_of(spark, query)
+        # What needs no chunk needs no task either.
+        counted = query.replace("sum(a), count(*)", "count(*), max(t)")
+        assert "read by: this process" in plan_of(spark, counted)
+    finally:
+        spark.conf.unset(SETTING)
+
+
+def test_the_first_rows_of_a_large_chunk_are_read_here(spark: SparkSession, tmp_path: Path) -> None:
+    values = np.arange(1024 * 1024, dtype="f4").reshape(1024, 1024)
+    session = frazil.Repository.create(tmp_path / "r").writable_session("main")
+    to_icechunk(xr.Dataset({"a": (("y", "x"), values)}), session)
+    session.commit("one chunk")
+    query = f"SELECT y, x, a FROM frazil.`{tmp_path / 'r'}` LIMIT 10"
+    told = plan_of(spark, query)
+    assert "read by: this process" in told
+    assert "10 rows at most" in told
+    assert all(row.a == values[row.y, row.x] for row in run(spark, query).collect())

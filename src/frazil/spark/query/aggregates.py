@@ -453,11 +453,13 @@ def _spread(
     near = found.shifted.setdefault(name, SHIFT.format(len(found.shifted)))
     apart = f"(CAST({total} AS DOUBLE) / nullif({count}, 0L) - {near})"
     number = _total(count)
-    both = (
-        f"greatest({_total(squares)} + {_total(f'{count} * {apart} * {apart}')} - "
-        f"{_total(f'{count} * {apart}')} * {_total(f'{count} * {apart}')} / nullif({number}, 0L), "
-        "0.0D)"
+    # Where all means are the same, what is lost in the difference would look like a spread.
+    between = (
+        f"CASE WHEN {_MADE}min({apart}){_FILTER} = {_MADE}max({apart}){_FILTER} THEN 0.0D ELSE "
+        f"{_total(f'{count} * {apart} * {apart}')} - {_total(f'{count} * {apart}')} * "
+        f"{_total(f'{count} * {apart}')} / nullif({number}, 0L) END"
     )
+    both = f"greatest({_total(squares)} + {between}, 0.0D)"
     by = f"nullif({number}, 0L)" if aggregate.endswith("_pop") else f"nullif({number} - 1L, 0L)"
     variance = f"CASE WHEN {number} > 0L THEN {both} / {by} END"
     return f"sqrt({variance})" if aggregate.startswith("stddev") else f"({variance})"

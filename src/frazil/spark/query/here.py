@@ -65,7 +65,9 @@ def limit_of(spark: SparkSession) -> int:
 
 def is_embedded(spark: SparkSession) -> bool:
     """Whether tasks of a session run in threads of its own Java, and so on this machine."""
-    return not is_remote(spark) and _EMBEDDED.fullmatch(spark.sparkContext.master) is not None
+    if is_remote(spark):
+        return False
+    return _EMBEDDED.fullmatch(str(spark.sparkContext.master)) is not None
 
 
 def bytes_to_read(scan: Scan, grid: BlockGrid) -> int:
