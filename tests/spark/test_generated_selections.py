@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
+from frazil.spark.query.conditions import runs_text
 from frazil.spark.reading import cells
 from tests.support.spark import make_repository, read_here
 
@@ -311,6 +312,17 @@ def test_positions_are_those_of_python(
         wanted = np.take(wanted, places, axis=list(SIZES).index(name))
         shape = wanted.shape
     assert values_of(read_here(place, isel=text)) == sorted(wanted.ravel().tolist())
+
+
+@quiet
+@given(wanted=st.lists(st.booleans(), min_size=len(TIMES), max_size=len(TIMES)))
+def test_runs_of_positions_are_those_of_numpy(
+    place: Path, rows: Rows, slabs: int, wanted: list[bool]
+) -> None:
+    mask = np.array(wanted)
+    times = {TIMES[n] for n in np.flatnonzero(mask)}
+    found = values_of(read_here(place, isel=f"time={runs_text(mask)}"))
+    assert found == [row["v"] for row in rows if row["time"].replace(tzinfo=None) in times]
 
 
 PERIODS = {"%Y": 366 * 86400, "%Y-%m": 31 * 86400, "%Y-%m-%d": 86400}
