@@ -323,10 +323,11 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
             print(f"    {name}/s: {', '.join(rates)}")
 
     chosen = [(c, p) for c, p in plan(extent) if any(t in c.key for t in options.only or [""])]
-    if chosen:
+    is_cold = any(text in "spark-cold" for text in options.only or [""])
+    if chosen or is_cold:
         spark = session("local[2]")
         make_parquet(spark, folder / "repository", folder / "parquet")
-        other = Other.start(folder)
+        other = Other.start(folder) if chosen else Other(None)
         for case, parties in chosen:
             at_work = Spark(spark, folder)
             seconds, figures = timed(
