@@ -27,9 +27,17 @@ from bench.__main__ import DOCS, RESULTS, show
 from bench.model import SIZES, Case, Figures, Party, Target
 from bench.report import write_report
 from bench.results import case_result, circumstances, load, merge, save
-from bench.spark.data import EXTENTS, Extent, make_files, make_parquet, make_repository
+from bench.spark.alone import COUNT
+from bench.spark.data import (
+    EXTENTS,
+    Extent,
+    make_files,
+    make_known,
+    make_parquet,
+    make_repository,
+)
 from bench.spark.ours import Spark
-from bench.spark.questions import QUESTIONS, Question
+from bench.spark.questions import QUESTIONS, SELECT_1, Question
 from bench.worker import ROOT
 
 THEME = "Spark"
@@ -48,9 +56,9 @@ WHERE_TARGETS = (
     Target("frazil", Party.DASK.value),
 )
 VIRTUALIZARR = "VirtualiZarr + icechunk on dask"
-FULL_TARGETS = (Target("frazil", Party.PARQUET.value, 0.25, 0.5),)
+FULL_TARGETS = (Target("frazil", Party.PARQUET.value, 0.4, 0.5),)
 LINE_TARGETS = (*SCAN_TARGETS, Target(LINES, Party.PARQUET.value, None, 0.6))
-OURS = ("frazil", LINES, Party.PARQUET.value)
+OURS = ("frazil", LINES, SELECT_1, Party.PARQUET.value)
 
 
 def plan(extent: Extent) -> list[tuple[Case, dict[str, Party]]]:
@@ -113,6 +121,9 @@ def question_case(
         for name, limits in ((Party.XARRAY_SQL.value, (2, 4)), (Party.DASK.value, (1.2, 2)))
         if name in own
     ]
+    if question.is_free:
+        own[SELECT_1] = Party.LIMIT
+        targets.append(Target("frazil", SELECT_1, 0.5, 1))
     return Case(key, f"SQL: {question.title}, of {sizes}", THEME, (), tuple(targets)), own
 
 
@@ -195,7 +206,8 @@ def measure_case(
                 else:
                     seconds, result = other.run(case.key, name)
                 expected = result if expected is None else expected
-                require_same(result, expected)
+                if result is not None:
+                    require_same(result, expected)
             except Exception as error:
                 figures[name].failure = f"{type(error).__name__}: {error}"[:300]
                 print(f"    {name} failed: {figures[name].failure}", file=sys.stderr, flush=True)
@@ -205,10 +217,10 @@ def measure_case(
     return list(figures.values())
 
 
-def alone(folder: Path, *words: object) -> dict[str, Any]:
-    """Work in a Spark of its own."""
+def run_alone(*words: object) -> str:
+    """What a module prints that is run in a process of its own."""
     told = subprocess.run(
-        [sys.executable, "-m", "bench.spark.alone", str(folder), *map(str, words)],
+        [sys.executable, "-m", *map(str, words)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
         capture_output=True,
@@ -217,25 +229,64 @@ def alone(folder: Path, *words: object) -> dict[str, Any]:
     )
     if told.returncode:
         raise RuntimeError(told.stderr[-2000:])
-    found: dict[str, Any] = json.loads(told.stdout.splitlines()[-1])
+    return told.stdout
+
+
+def alone(folder: Path, *words: object) -> dict[str, Any]:
+    """Work in a Spark of its own."""
+    found: dict[str, Any] = json.loads(
+        run_alone("bench.spark.alone", folder, *words).splitlines()[-1]
+    )
     return found
 
 
-def scaling(folder: Path, rounds: int) -> dict[str, Any]:
+SCALED = {
+    "spark-month": "mean by month of all rows",
+    "spark-sql-month": "SQL: mean by month",
+    "spark-ingest": "ingest by reference",
+    "spark-rechunk": "rechunk",
+}
+"""what is done on one and on two cores"""
+
+
+def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
     """The same on one and on two cores."""
     names = {cores: f"frazil, {cores} core{'s' * (cores > 1)}" for cores in (2, 1)}
     case = Case(
-        "spark-cores",
-        "mean by month on one and two cores",
+        f"spark-cores-{key.removeprefix('spark-')}",
+        f"{SCALED[key]}, on one and two cores",
         THEME,
         (),
-        (Target(names[2], names[1]),),
+        (Target(names[2], names[1], 1.6, 1.9),),
     )
     figures = [
-        Figures(name, Party.FRAZIL, alone(folder, "scaling", cores, rounds)["seconds"])
+        Figures(name, Party.FRAZIL, alone(folder, "scaling", key, cores, rounds)["seconds"])
         for cores, name in names.items()
     ]
     return case_result(case, figures)
+
+
+def cold(folder: Path, rounds: int) -> dict[str, Any]:
+    """A query from the shell, with all that is to be started for it."""
+    url = str(folder / "repository")
+    ways: dict[str, Callable[[], Any]] = {
+        "frazil": partial(run_alone, "frazil.cli", "sql", url, COUNT, "--json"),
+        Party.PARQUET.value: partial(alone, folder, "parquet"),
+    }
+    case = Case(
+        "spark-cold",
+        "`frazil sql` from the shell, and Spark on Parquet likewise",
+        THEME,
+        (),
+        (Target("frazil", Party.PARQUET.value),),
+    )
+    figures = {name: Figures(name, Party(name)) for name in ways}
+    for turn in range(rounds + 1):
+        for name in list(ways)[:: 1 if turn % 2 else -1]:
+            seconds, _ = timed(ways[name])
+            if turn:
+                figures[name].values.append(seconds)
+    return case_result(case, list(figures.values()))
 
 
 def references(folder: Path, extent: Extent) -> dict[str, Any]:
@@ -256,6 +307,7 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
 
     extent = EXTENTS[options.size]
     make_repository(folder / "repository", extent.days)
+    make_known(folder / "known", extent.days)
     make_files(folder / "files", extent.files)
     found: list[dict[str, Any]] = []
 
@@ -271,10 +323,11 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
             print(f"    {name}/s: {', '.join(rates)}")
 
     chosen = [(c, p) for c, p in plan(extent) if any(t in c.key for t in options.only or [""])]
-    if chosen:
+    is_cold = any(text in "spark-cold" for text in options.only or [""])
+    if chosen or is_cold:
         spark = session("local[2]")
         make_parquet(spark, folder / "repository", folder / "parquet")
-        other = Other.start(folder)
+        other = Other.start(folder) if chosen else Other(None)
         for case, parties in chosen:
             at_work = Spark(spark, folder)
             seconds, figures = timed(
@@ -284,7 +337,8 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         other.stop()
         spark.stop()
     for key, work in (
-        ("spark-cores", partial(scaling, folder, options.rounds)),
+        ("spark-cold", partial(cold, folder, options.rounds)),
+        *((f"spark-cores-{key}", partial(scaling, folder, options.rounds, key)) for key in SCALED),
         ("spark-references", partial(references, folder, extent)),
     ):
         if not options.only or any(text in key for text in options.only):

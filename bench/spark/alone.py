@@ -1,7 +1,8 @@
-"""Work that needs a Spark of its own: another number of cores, or a small driver.
+"""Work that needs a Spark of its own: a number of cores, a small driver, or none started yet.
 
-    python -m bench.spark.alone FOLDER scaling CORES ROUNDS
+    python -m bench.spark.alone FOLDER scaling CASE CORES ROUNDS
     python -m bench.spark.alone FOLDER references COUNT
+    python -m bench.spark.alone FOLDER parquet
 
 prints one JSON text.
 """
@@ -9,6 +10,7 @@ prints one JSON text.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 import sys
@@ -23,21 +25,36 @@ import numpy as np
 from bench.spark.ours import Spark
 
 CHUNKS_PER_FILE = 10_000
+UNTIMED = 3
+"""rounds until Java has compiled the most of what it runs"""
+COUNT = "SELECT count(*) FROM data"
 
 
-def scaling(folder: Path, cores: int, rounds: int) -> dict[str, Any]:
-    """Times of a grouped mean on so many cores; the first round is thrown away."""
+def scaling(folder: Path, case: str, cores: str, rounds: str) -> dict[str, Any]:
+    """Times of a case on so many cores; the first rounds are thrown away."""
     from frazil.spark import session
 
+    # Spark's tasks are not all that computes: its Java has threads of its own, and so have we.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
     spark = session(f"local[{cores}]")
     work = Spark(spark, folder)
     seconds = []
-    for _ in range(rounds + 1):
+    for _ in range(int(rounds) + UNTIMED):
         begin = time.perf_counter()
-        work.run("spark-month", "frazil")
+        work.run(case, "frazil")
         seconds.append(time.perf_counter() - begin)
     spark.stop()
-    return {"seconds": seconds[1:]}
+    return {"seconds": seconds[UNTIMED:]}
+
+
+def parquet(folder: Path) -> dict[str, Any]:
+    """Start Spark as anybody does, and count rows."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    frame = spark.getOrCreate().read.parquet(str(folder / "parquet"))
+    frame.createOrReplaceTempView("data")
+    return {"result": frame.sparkSession.sql(COUNT).collect()[0][0]}
 
 
 def describe(count: int, task: Any) -> Any:
@@ -91,7 +108,7 @@ class Synthetic:
         return found
 
 
-def references(folder: Path, count: int) -> dict[str, Any]:
+def references(folder: Path, number: str) -> dict[str, Any]:
     """The time and memory of an ingest of so many references, apart from looking at files."""
     from frazil.ingestion.pipeline import run_request
     from frazil.ingestion.request import IngestRequest
@@ -99,6 +116,7 @@ def references(folder: Path, count: int) -> dict[str, Any]:
     from frazil.spark.runner import SparkRunner
     from frazil.storage.by_url import storage_from_url
 
+    count = int(number)
     spark = session("local[2]", config={"spark.driver.memory": "1g"})
     files = folder / "described"
     files.mkdir(exist_ok=True)
@@ -125,10 +143,14 @@ def references(folder: Path, count: int) -> dict[str, Any]:
 
 def main() -> None:
     """Do one piece of work and tell what came out."""
-    folder, what, *numbers = sys.argv[1:]
+    folder, what, *words = sys.argv[1:]
     answers, sys.stdout = sys.stdout, sys.stderr
-    given = [int(number) for number in numbers]
-    found = (scaling if what == "scaling" else references)(Path(folder), *given)
+    ways: dict[str, Callable[..., dict[str, Any]]] = {
+        "scaling": scaling,
+        "references": references,
+        "parquet": parquet,
+    }
+    found = ways[what](Path(folder), *words)
     print(json.dumps(found), file=answers)
 
 

@@ -67,6 +67,18 @@ def make_repository(place: Path, days: int) -> None:
     session.commit("fields")
 
 
+def make_known(place: Path, days: int) -> None:
+    """The array in chunks of a day, with statistics of each."""
+    import frazil
+    from frazil.xarray import to_icechunk
+
+    repository = frazil.Repository.create(place)
+    session = repository.writable_session("main")
+    to_icechunk(dataset(days), session, encoding={"t2m": {"chunks": (1, 180, 360)}})
+    session.commit("fields")
+    repository.audit.analyze()
+
+
 def make_parquet(spark: SparkSession, repository: Path, place: Path) -> None:
     """The same rows in Spark's own favourite format, in order, so that it can skip row groups."""
     spark.read.format("frazil").load(str(repository)).write.parquet(str(place))

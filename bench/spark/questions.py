@@ -8,7 +8,10 @@ from bench.spark.data import BAND, DAY
 
 MONTHLY = "FROM {table} GROUP BY 2 ORDER BY 2"
 WEIGHTED = "sum({t2m} * cos(radians(lat))) / sum(cos(radians(lat)))"
-WARM = 287
+HOT = 304
+"""so warm are some cells of one in a hundred days"""
+SELECT_1 = "Spark, SELECT 1"
+"""what Spark needs for a query on nothing"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,10 @@ class Question:
     """how much faster than Spark on Parquet"""
     for_dask: bool = True
     counts_rows: bool = False
+    known: bool = False
+    """whether it is asked where the chunks, of a day each, have statistics"""
+    is_free: bool = False
+    """whether no chunk of data need be read, so that it should take what a query on nothing does"""
 
     def query(self, table: str, t2m: str = "t2m") -> str:
         """The text for a table; what adds up in single precision is given a wider value."""
@@ -51,12 +58,30 @@ QUESTIONS = {
         5,
         20,
     ),
-    "spark-sql-count": Question("count(*)", "SELECT count(*) FROM {table}", for_dask=False),
+    "spark-sql-count": Question(
+        "count(*)", "SELECT count(*) FROM {table}", for_dask=False, is_free=True
+    ),
+    "spark-sql-extremes": Question(
+        "min and max of coordinates",
+        "SELECT max(lat), min(lat), max(lon), min(time), max(time) FROM {table}",
+        for_dask=False,
+        is_free=True,
+    ),
     "spark-sql-limit": Question(
-        "LIMIT 10", "SELECT time, lat, lon, t2m FROM {table} LIMIT 10", for_dask=False,
+        "LIMIT 10",
+        "SELECT time, lat, lon, t2m FROM {table} LIMIT 10",
+        for_dask=False,
         counts_rows=True,
+        is_free=True,
     ),
     "spark-sql-value": Question(
-        "count of warm cells", f"SELECT count(*) FROM {{table}} WHERE t2m > {WARM}"
+        "count of hot cells", f"SELECT count(*) FROM {{table}} WHERE t2m > {HOT}"
     ),
-}  # fmt: skip
+    "spark-sql-known": Question(
+        "count of hot cells, with statistics of chunks",
+        f"SELECT count(*) FROM {{table}} WHERE t2m > {HOT}",
+        2,
+        5,
+        known=True,
+    ),
+}

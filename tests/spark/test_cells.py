@@ -17,6 +17,7 @@ import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError, NotFoundError
 from frazil.spark.reading import cells
 from frazil.spark.reading.cells import LabelCache, Regions, read_cells, slabs
+from frazil.spark.reading.stored import read_variable
 from frazil.spark.source import FrazilSource, PlanReader
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import frame, make_repository, partitions_of, read_here, weather
@@ -438,3 +439,22 @@ def test_batches_of_lines_hold_no_more_cells_than_those_of_cells(
 def test_slabs_take_the_room_there_is_and_no_more(limit: int, sizes: list[int]) -> None:
     found = [[part.stop - part.start for part in slab] for slab in slabs((4, 6), limit)]
     assert [rows * columns for rows, columns in found] == sizes
+
+
+def test_values_that_a_condition_has_looked_at_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(4).normal(0, 1, (12, 9)).astype("f4")
+    how = {"chunks": (5, 4), "dimension_names": ["y", "x"]}
+    make_arrays(tmp_path / "r", {"a": (values, how), "b": (values * 2, how)})
+    seen: list[str] = []
+
+    def counted(pinned: Any, variable: Any, decoder: Any, places: Any) -> Any:  # noqa: ANN401
+        seen.append(f"{variable.name} {places}")
+        return read_variable(pinned, variable, decoder, places)
+
+    monkeypatch.setattr(cells, "read_variable", counted)
+    found = read_here(tmp_path / "r", value_where="a > 0.5")
+    assert sorted(found["a"].to_pylist()) == sorted(values[values > 0.5].tolist())
+    assert sorted(found["b"].to_pylist()) == sorted((values[values > 0.5] * 2).tolist())
+    assert len(set(seen)) == len(seen) == 18, "each of nine chunks of both"

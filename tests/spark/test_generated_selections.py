@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
+from frazil.spark.query.conditions import runs_text
 from frazil.spark.reading import cells
 from tests.support.spark import make_repository, read_here
 
@@ -119,6 +120,8 @@ def literals(draw: st.DrawFn, name: str) -> tuple[str, Any]:
         text = draw(st.sampled_from([*STATIONS, "b", "'", '"', ""]))
         return quoted(text, draw(st.sampled_from("'\""))), text
     if name == ODD:
+        if draw(st.integers(0, 9)) == 0:
+            return "0.5", 0.5
         number = draw(st.sampled_from([*BIG, 0])) + draw(st.integers(-1, 1))
         return str(number), number
     level = draw(st.sampled_from([0.1, float(np.float32(0.1)), 2.5, 10.0, 11.0, -1.0, 20.25, 2.0]))
@@ -261,6 +264,18 @@ def test_a_coordinate_without_axes_beside_one_with_an_axis(
     assert found == [row["v"] for row in rows if both((row["station"] == "ab", is_met))]
 
 
+@pytest.mark.parametrize("count", [0, 30], ids=["short", "long"])
+@pytest.mark.parametrize("more", ["0.5", str(2**63), "-0.25", str(2**70)])
+@pytest.mark.parametrize("word", ["IN", "NOT IN"])
+def test_whole_numbers_are_not_rounded_by_what_else_a_list_has(
+    place: Path, rows: Rows, count: int, more: str, word: str
+) -> None:
+    wanted = [2**53, 2**62 + 3, *range(count)]
+    listed = ", ".join([*map(str, wanted), more])
+    found = values_of(read_here(place, where=f"`od``d` {word} ({listed})"))
+    assert found == [row["v"] for row in rows if (row[ODD] in wanted) == (word == "IN")]
+
+
 # --- positions and labels ---
 
 SIZES = {"time": len(TIMES), "level": len(LEVELS), "station": len(STATIONS)}
@@ -297,6 +312,17 @@ def test_positions_are_those_of_python(
         wanted = np.take(wanted, places, axis=list(SIZES).index(name))
         shape = wanted.shape
     assert values_of(read_here(place, isel=text)) == sorted(wanted.ravel().tolist())
+
+
+@quiet
+@given(wanted=st.lists(st.booleans(), min_size=len(TIMES), max_size=len(TIMES)))
+def test_runs_of_positions_are_those_of_numpy(
+    place: Path, rows: Rows, slabs: int, wanted: list[bool]
+) -> None:
+    mask = np.array(wanted)
+    times = {TIMES[n] for n in np.flatnonzero(mask)}
+    found = values_of(read_here(place, isel=f"time={runs_text(mask)}"))
+    assert found == [row["v"] for row in rows if row["time"].replace(tzinfo=None) in times]
 
 
 PERIODS = {"%Y": 366 * 86400, "%Y-%m": 31 * 86400, "%Y-%m-%d": 86400}

@@ -6,17 +6,20 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
 import frazil.spark
 from frazil.errors import FrazilError, InvalidInputError
+from frazil.spark.query import here
 from frazil.spark.query.here import SETTING
 from frazil.xarray import to_icechunk
 
@@ -286,13 +289,12 @@ def test_answers_are_those_of_the_whole_table(
             "SELECT month(time) AS m, lat, sum(ships) FROM frazil.ocean GROUP BY ROLLUP(month(time)"
             ", lat) ORDER BY m, lat",
         ]
-    before = str(spark.conf.get(SETTING, "64m"))
     spark.conf.set(SETTING, limit)
     try:
         for query in queries:
             assert_as_plain(spark, query)
     finally:
-        spark.conf.set(SETTING, before)
+        spark.conf.unset(SETTING)
 
 
 def test_limits_read_no_more_than_they_need(spark: SparkSession, ocean: Ocean) -> None:
@@ -376,10 +378,67 @@ def test_weights_of_present_cells_are_counted_by_tasks(spark: SparkSession, ocea
 def test_extremes_of_coordinates_do_not_make_all_cells(spark: SparkSession, ocean: Ocean) -> None:
     told = plan_of(spark, "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean")
     assert "to read: 0 of 0 chunks, 0 bytes as they are stored, 0 of 0 bytes when decoded" in told
+    assert "1 rows at most" in told
+    assert "pushed: min(lat), max(lon), max(time) over time, lat, lon" in told
+    told = plan_of(spark, "SELECT min(abs(lat)), max(-lon), max(month(time)) FROM frazil.ocean")
+    assert "to read: 0 of 0 chunks" in told
     assert f"{DAYS} rows at most" in told
     assert "pushed: count(*), extremes of lat, lon, time" in told
-    cells = plan_of(spark, "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 270")
-    assert "rows: cells" in cells
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT min(lat), max(lon), max(time), count(*) FROM frazil.ocean",
+        "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 270",
+        "SELECT min(lat), max(lon), max(time) FROM frazil.ocean WHERE sst > 1e9",
+        "SELECT lon, max(lat), min(time), avg(sst) FROM frazil.ocean WHERE lat < 60 "
+        "GROUP BY lon ORDER BY lon",
+        "SELECT min(lat), count(DISTINCT lon), count(DISTINCT time) FROM frazil.ocean",
+        "SELECT max(lon) FILTER (WHERE lat > 0), min(lon), max(sst) FROM frazil.ocean",
+        "SELECT max(lat) AS m FROM frazil.ocean HAVING min(lon) < 1000",
+        "SELECT max(lat) FROM frazil.ocean ORDER BY `max(lat)`",
+    ],
+)
+def test_extremes_of_coordinates(spark: SparkSession, ocean: Ocean, query: str) -> None:
+    assert "rows: aggregates" in plan_of(spark, query)
+    assert_as_plain(spark, query)
+
+
+def test_answers_of_one_row_are_those_of_spark_whatever_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    frazil.Repository.create(tmp_path / "r")
+    repo = frazil.Repository.open(tmp_path / "r")
+    session = repo.writable_session("main")
+    values = {
+        "f4": np.array([np.nan, -np.inf, 0.1], "f4"),
+        "f8": np.array([1e-300, 1.7976931348623157e308, -0.0]),
+        "i1": np.array([-128, 127, 3], "i1"),
+        "i8": np.array([-(2**63), 2**63 - 1, 5]),
+        "b": np.array([True, False, True]),
+        "t": np.array(["1582-10-04", "2024-02-29T12:00:00.000001", "2200-01-01"], "M8[us]"),
+    }
+    made = xr.Dataset(
+        {name: ("x", each) for name, each in values.items() if name != "t"},
+        coords={"t": ("x", values["t"])},
+    )
+    to_icechunk(made, session)
+    session.commit("made")
+    names = [*values]
+    words = [f"min({name}), max({name})" for name in names if name != "i1"]
+    words.append("sum(i1), sum(f8), avg(f4), avg(i1), count(b), count(f4)")
+    query = f"SELECT {', '.join(words)}, min(i1), count(*) FROM {{}}"
+    frazil.spark.read(str(tmp_path / "r"), spark=spark, columns=names).createOrReplaceTempView("r")
+    url = f"frazil.`{tmp_path / 'r'}`"
+    ours, plain = frazil.spark.sql(query.format(url), spark), spark.sql(query.format("r"))
+    for one, other in zip(ours.schema, plain.schema, strict=True):
+        assert (one.name, one.dataType, one.nullable) == (
+            other.name,
+            other.dataType,
+            other.nullable,
+        )
+    assert repr(ours.collect()) == repr(plain.collect())
 
 
 def test_explain_extended_has_the_plan_of_spark(spark: SparkSession, ocean: Ocean) -> None:
@@ -429,3 +488,75 @@ def test_names_with_odd_characters(spark: SparkSession, tmp_path: Path) -> None:
         url, by=row, spark=spark, **dict[str, Any]({name: "mean"})
     ).collect()
     assert sorted(each[1] for each in mean) == [1.5, 5.5, 9.5]
+
+
+def test_what_is_the_same_everywhere_has_no_spread(spark: SparkSession, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    values = np.tile(rng.integers(0, 2**16, 50).astype("f8"), (4, 1, 1)).transpose(0, 2, 1)
+    values[0] = rng.integers(0, 2**16, (50, 1))  # the first cells are far from the others
+    session = frazil.Repository.create(tmp_path / "r").writable_session("main")
+    to_icechunk(xr.Dataset({"v": (("t", "x", "y"), values)}), session)
+    session.commit("made")
+    spread = "stddev(v) FILTER (WHERE t > 0)"
+    query = f"SELECT x, {spread} AS s FROM frazil.`{tmp_path / 'r'}` GROUP BY x"
+    assert "rows: aggregates" in plan_of(spark, query)
+    assert {row.s for row in run(spark, query).collect()} == {0.0}
+
+
+# --- who reads ---
+
+
+@pytest.mark.parametrize(
+    ("master", "is_embedded"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2, 3]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+        ("k8s://https://local", False),
+    ],
+)
+def test_only_tasks_on_the_same_processors_leave_large_reads_to_the_driver(
+    master: str, is_embedded: bool
+) -> None:
+    at_master = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+    assert here.is_embedded(cast("SparkSession", at_master)) is is_embedded
+
+
+def test_large_sums_are_made_here_unless_a_setting_says_otherwise(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    repo = frazil.Repository.create(tmp_path / "r")
+    session = repo.writable_session("main")
+    root = zarr.create_group(session.store)
+    root.create_array(
+        "a", shape=(200, 256, 512), chunks=(100, 256, 512), dtype="f4", fill_value=2.0,
+        dimension_names=["t", "y", "x"],
+    )  # fmt: skip
+    session.commit("100 MiB, none of which is written")
+    query = f"SELECT sum(a), count(*) FROM frazil.`{tmp_path / 'r'}`"
+    assert "read by: this process" in plan_of(spark, query)
+    count = 200 * 256 * 512
+    assert run(spark, query).collect() == [(2.0 * count, count)]
+    spark.conf.set(SETTING, "64m")
+    try:
+        assert "read by: tasks of Spark" in plan_of(spark, query)
+        # What needs no chunk needs no task either.
+        counted = query.replace("sum(a), count(*)", "count(*), max(t)")
+        assert "read by: this process" in plan_of(spark, counted)
+    finally:
+        spark.conf.unset(SETTING)
+
+
+def test_the_first_rows_of_a_large_chunk_are_read_here(spark: SparkSession, tmp_path: Path) -> None:
+    values = np.arange(1024 * 1024, dtype="f4").reshape(1024, 1024)
+    session = frazil.Repository.create(tmp_path / "r").writable_session("main")
+    to_icechunk(xr.Dataset({"a": (("y", "x"), values)}), session)
+    session.commit("one chunk")
+    query = f"SELECT y, x, a FROM frazil.`{tmp_path / 'r'}` LIMIT 10"
+    told = plan_of(spark, query)
+    assert "read by: this process" in told
+    assert "10 rows at most" in told
+    assert all(row.a == values[row.y, row.x] for row in run(spark, query).collect())

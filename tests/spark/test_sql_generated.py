@@ -24,8 +24,11 @@ FOR_SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.optimizer.maxIterations": "1",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
 }
-"""settings for queries on few rows: to compile them takes much longer than to run them"""
+"""settings for queries on few rows: to compile and improve them takes longer than to run them"""
 
 
 @pytest.fixture(scope="module")

@@ -310,7 +310,7 @@ def _aggregate(rng: np.random.Generator, table: Table) -> str:
             "variance({})",
             "stddev_pop({})",
         ]
-        ways += ["avg({} * 2.5D)", "sum({} - 1.5D)", "count(DISTINCT {})", "sum(abs({}))"]
+        ways += ["avg({} * 2.5D)", "sum({} - 1.5D)", "count(DISTINCT {})", "sum(abs(double({})))"]
     weight = next((d for d in table.dims if table.coordinates[d] in ("f4", "f8")), None)
     if weight is not None:
         ways += [f"min({weight})", f"count(DISTINCT {weight})", f"sum(double({weight}))"]

@@ -7,9 +7,11 @@ counts, sums, extremes and squares; Spark computes the answer from these rows. S
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from pyspark.sql import types as t
@@ -47,6 +49,8 @@ class RewrittenSelect:
     """whether an aggregate has a FILTER, or is left as it is"""
     is_apart: bool = True
     """whether labels of an axis need not meet those of others, as in `min(lat), max(lon)`"""
+    with_extremes: bool = True
+    """whether tasks find those of coordinates"""
     unnamed: list[int] = field(default_factory=list)
     """numbers of the items that need a name"""
 
@@ -106,6 +110,29 @@ def _spans(block: Block) -> Iterator[TokenSpan]:
             yield block.clauses[name]
 
 
+_PLAIN: Final = frozenset({"count", "sum", "avg", "min", "max"})
+
+
+def plain_names(tokens: Tokens, block: Block, scan: Scan) -> list[str] | None:
+    """What Spark calls the columns of a SELECT; None where not all are as `avg(t2m)` or `count(*)`.
+
+    What these are rewritten to is surely of the same types.
+    """
+    found = []
+    for span in block.items:
+        words = [tokens.text_of(TokenSpan(n, n + 1)) for n in range(span.first, span.stop)]
+        if len(words) != 4 or words[0].lower() not in _PLAIN or words[1] != "(" or words[3] != ")":
+            return None
+        name, argument = words[0].lower(), words[2]
+        if argument == "*" and name == "count":
+            found.append("count(1)")
+        elif argument.isidentifier() and _is_there(scan, argument):
+            found.append(f"{name}({argument})")
+        else:
+            return None
+    return found
+
+
 def rewrite(
     tokens: Tokens,
     block: Block,
@@ -124,6 +151,26 @@ def rewrite(
     Raises:
         Refusal: it is left to Spark.
     """
+    _require_readable(tokens, block, select, scan, names)
+    attempt = partial(_rewritten, tokens, block, select, scan, names, is_apart, where)
+    try:
+        found = attempt(with_extremes=True)
+    except Refusal:
+        return attempt(with_extremes=False)
+    if not found.labels or not is_apart:
+        return found
+    # Labels that are left may do without being crossed.
+    with contextlib.suppress(Refusal):
+        other = attempt(with_extremes=False)
+        if other.is_apart:
+            return other
+    return found
+
+
+def _require_readable(
+    tokens: Tokens, block: Block, select: exp.Select, scan: Scan, names: Mapping[int, str]
+) -> None:
+    """Refuse a SELECT that has something which is not looked into."""
     for clause in _UNREAD:
         if clause in block.clauses:
             raise Refusal(f"it has {clause.upper()}")
@@ -143,7 +190,21 @@ def rewrite(
     strange = [name for name in names.values() if not _is_there(scan, name)]
     if strange:
         raise Refusal(f"{strange[0]} may be a column of the answer")
-    found = RewrittenSelect(is_apart=is_apart)
+
+
+def _rewritten(
+    tokens: Tokens,
+    block: Block,
+    select: exp.Select,
+    scan: Scan,
+    names: Mapping[int, str],
+    is_apart: bool,
+    where: Where | None,
+    *,
+    with_extremes: bool,
+) -> RewrittenSelect:
+    """A SELECT; `with_extremes` of coordinates as tasks find them, so that their axes may go."""
+    found = RewrittenSelect(is_apart=is_apart, with_extremes=with_extremes)
     covered: list[TokenSpan] = []
     for number, span in enumerate(_spans(block)):
         calls = [*_calls(tokens, span)]
@@ -228,7 +289,11 @@ def _rewrite_call(
     data = {name for name in inside.values() if name in scan.values}
     if any(name in AGGREGATES for name, _ in tokens.calls(call.argument)):
         raise Refusal("it has an aggregate within another")
-    if not data:
+    extreme = _extreme_of_label(call, text, scan, inside) if found.with_extremes else None
+    if extreme is not None:
+        found.wanted.setdefault(extreme, set()).add(call.name)
+        made = f"{_MADE}{call.name}({braced(backquoted(column_name(call.name, extreme)))}){_FILTER}"
+    elif not data:
         found.labels.update(dict.fromkeys(inside.values()))
         if call.is_distinct or call.name in (MIN, MAX):
             found.is_mixed = True
@@ -257,6 +322,19 @@ def _rewrite_call(
     found.is_mixed = found.is_mixed or bool(condition)
     found.edits.append((*_places(tokens, call), made))
     return call.whole
+
+
+def _extreme_of_label(call: _Call, text: str, scan: Scan, inside: Mapping[int, str]) -> str | None:
+    """The coordinate of which an extreme is asked, where tasks can find it as that of a variable.
+
+    Its axis need not be kept then.
+    """
+    names = [*inside.values()]
+    if call.is_distinct or call.name not in (MIN, MAX) or len(names) != 1 or not is_bare(text):
+        return None
+    column = scan.coordinates.get(names[0])
+    is_plain = column is not None and len(column.axes) == 1 and can_compare(column.dtype)
+    return names[0] if is_plain else None
 
 
 def _places(tokens: Tokens, call: _Call) -> tuple[int, int]:
@@ -375,11 +453,13 @@ def _spread(
     near = found.shifted.setdefault(name, SHIFT.format(len(found.shifted)))
     apart = f"(CAST({total} AS DOUBLE) / nullif({count}, 0L) - {near})"
     number = _total(count)
-    both = (
-        f"greatest({_total(squares)} + {_total(f'{count} * {apart} * {apart}')} - "
-        f"{_total(f'{count} * {apart}')} * {_total(f'{count} * {apart}')} / nullif({number}, 0L), "
-        "0.0D)"
+    # Where all means are the same, what is lost in the difference would look like a spread.
+    between = (
+        f"CASE WHEN {_MADE}min({apart}){_FILTER} = {_MADE}max({apart}){_FILTER} THEN 0.0D ELSE "
+        f"{_total(f'{count} * {apart} * {apart}')} - {_total(f'{count} * {apart}')} * "
+        f"{_total(f'{count} * {apart}')} / nullif({number}, 0L) END"
     )
+    both = f"greatest({_total(squares)} + {between}, 0.0D)"
     by = f"nullif({number}, 0L)" if aggregate.endswith("_pop") else f"nullif({number} - 1L, 0L)"
     variance = f"CASE WHEN {number} > 0L THEN {both} / {by} END"
     return f"sqrt({variance})" if aggregate.startswith("stddev") else f"({variance})"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from frazil import texts
+from frazil.spark.query.views import is_remote
 from frazil.spark.reading.aggregating import (
     AggregateScan,
     given,
@@ -40,9 +43,15 @@ T = TypeVar("T")
 SETTING: Final = "spark.frazil.sql.localBytes"
 """The setting of Spark with the decoded bytes up to which reads are done here; 0 for never."""
 LOCAL_BYTES: Final = 64 << 20
-"""Decoded bytes up to which reads are done on the driver, where the setting is not given."""
+"""Decoded bytes up to which reads are done on the driver, where the setting is not given,"""
+EMBEDDED_BYTES: Final = 1 << 30
+"""and up to which they are where tasks would run on the same processors as the driver."""
+HELD_BYTES: Final = 256 << 20
+"""Decoded bytes that threads hold between them, unless one block has more."""
 MOST_ROWS: Final = 1 << 18
 """Rows that are made here at most: many rows are better made by many tasks."""
+_EMBEDDED: Final = re.compile(r"local(\[[^]]*\])?")
+"""not local-cluster, whose tasks run in processes of their own"""
 _THREADS: Final = min(8, os.cpu_count() or 2)
 
 
@@ -50,8 +59,15 @@ def limit_of(spark: SparkSession) -> int:
     """How many decoded bytes may be read here."""
     written = spark.conf.get(SETTING, None)
     if written is None:
-        return LOCAL_BYTES
+        return EMBEDDED_BYTES if is_embedded(spark) else LOCAL_BYTES
     return 0 if written.strip() in ("0", "") else int(texts.size(written))
+
+
+def is_embedded(spark: SparkSession) -> bool:
+    """Whether tasks of a session run in threads of its own Java, and so on this machine."""
+    if is_remote(spark):
+        return False
+    return _EMBEDDED.fullmatch(str(spark.sparkContext.master)) is not None
 
 
 def bytes_to_read(scan: Scan, grid: BlockGrid) -> int:
@@ -59,9 +75,14 @@ def bytes_to_read(scan: Scan, grid: BlockGrid) -> int:
     return grid.total * grid.cells * scan.cell_bytes if scan.data_columns() else 0
 
 
-def rows_of(grid: BlockGrid) -> int:
-    """Cells of these blocks."""
-    return grid.total * grid.cells
+def rows_of(scan: Scan, grid: BlockGrid) -> int:
+    """How many rows a scan can have at most in these blocks."""
+    masks = (full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes)))
+    places = (
+        size if mask is None else int(np.count_nonzero(mask))
+        for size, mask in zip(scan.shape, masks, strict=True)
+    )
+    return min(grid.total * grid.cells, math.prod(places))
 
 
 def read_cells_here(scan: Scan, grid: BlockGrid) -> pa.Table:
@@ -79,15 +100,18 @@ def read_cells_here(scan: Scan, grid: BlockGrid) -> pa.Table:
 def read_aggregates_here(plan: AggregateScan, answered: Answered) -> pa.Table:
     """The rows of a scan with aggregates, computed in threads where statistics do not tell them."""
     grid = answered.grid
-    found = _in_threads(grid, lambda start, stop: [*read_aggregates(plan, grid, start, stop)])
+    found = _in_threads(
+        plan.scan, grid, lambda start, stop: [*read_aggregates(plan, grid, start, stop)]
+    )
     batches = [batch for each in found for batch in each]
     batches += given(plan, () if answered.held is None else (answered.held,))
     return pa.Table.from_batches(batches, arrow_schema(plan.schema))
 
 
-def _in_threads(grid: BlockGrid, work: Callable[[int, int], T]) -> list[T]:
+def _in_threads(scan: Scan, grid: BlockGrid, work: Callable[[int, int], T]) -> list[T]:
     """What is found in ranges of blocks, all of them together."""
-    count = min(grid.total, _THREADS)
+    room = HELD_BYTES // max(grid.cells * scan.cell_bytes, 1)
+    count = min(grid.total, _THREADS, max(room, 1))
     cuts = [grid.total * n // max(count, 1) for n in range(count + 1)]
     if count <= 1:
         return [*map(work, cuts[:-1], cuts[1:])]
@@ -99,7 +123,7 @@ def read_one_row_here(plan: AggregateScan, answered: Answered) -> pa.Table:
     """The aggregates of all cells in one row, also when there are none."""
     grid = answered.grid
     schema = arrow_schema(plan.schema)
-    found = [*_in_threads(grid, partial(reduce_all, plan, grid)), answered.held]
+    found = [*_in_threads(plan.scan, grid, partial(reduce_all, plan, grid)), answered.held]
     parts = [part for part in found if part is not None]
     if parts:
         for other in parts[1:]:

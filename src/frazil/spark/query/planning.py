@@ -11,6 +11,7 @@ from sqlglot import exp
 from frazil.errors import invalid_option
 from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query.aggregates import added, alone
+from frazil.spark.query.literals import row_text
 from frazil.spark.query.names import ResolvedName, resolve_name
 from frazil.spark.query.readings import Reading
 from frazil.spark.query.scopes import find_uses, is_repository_table, parse_query, parts_of
@@ -37,8 +38,14 @@ class QueryPlan:
         text = self.text
         for name, find in self.shifts.items():
             text = text.replace(name, f"{find()!r}D".replace("eD", "e0D"))
+        rows = [each.row() if each.is_one_row else None for each in self.readings]
+        written = [None if row is None else row_text(row) for row in rows]
+        if None not in written:
+            # Spark has the answer when it has read this: it need not be given tables.
+            return spark.sql(text.format(**{f"t{n}": each for n, each in enumerate(written)}))
         frames: dict[str, Any] = {
-            f"t{n}": each.frame(spark) for n, each in enumerate(self.readings)
+            f"t{n}": each.frame(spark) if row is None else spark.createDataFrame(row, each.schema)
+            for n, (each, row) in enumerate(zip(self.readings, rows, strict=True))
         }
         return spark.sql(text, **frames)
 

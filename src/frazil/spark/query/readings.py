@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import types as t
 
 from frazil.cf.decoding import Mask
@@ -59,9 +60,6 @@ class Reading:
         assert self.answered is not None
         if self.layout == "aggregates":
             plan = self.table.aggregate_scan(self.options)
-            if self.is_one_row:
-                rows = here.read_one_row_here(plan, self.answered)
-                return spark.createDataFrame(rows, plan.schema)
             # From one partition Spark groups without a shuffle.
             rows = (
                 here.read_labels_here(plan)
@@ -71,6 +69,11 @@ class Reading:
             return spark.createDataFrame(rows, plan.schema).coalesce(1)
         scan = self.table.scan(self.options)
         return spark.createDataFrame(here.read_cells_here(scan, self.answered.grid), scan.schema)
+
+    def row(self) -> pa.Table:
+        """The one row, where the aggregates are the answer."""
+        assert self.answered is not None
+        return here.read_one_row_here(self.table.aggregate_scan(self.options), self.answered)
 
     def shape_of(self, spark: SparkSession) -> DataFrame:
         """The same without rows where these would be read at once, for Spark to plan with."""
@@ -88,10 +91,12 @@ class Reading:
             own = self.table.scan(self.options)
             grid = without_hopeless(own, plan_blocks(own, own.data_columns()))
             self.answered = Answered(grid)
-            self.rows = here.rows_of(grid)
+            self.rows = here.rows_of(own, grid)
         size = here.bytes_to_read(own, self.answered.grid)
         most = here.MOST_ROWS * (4 if self.layout == "aggregates" else 1)
-        self.is_here = self.is_apart or (bool(limit) and size <= limit and self.rows <= most)
+        is_free = self.is_one_row and not size and self.answered.grid.total <= 1
+        is_small = bool(limit) and size <= limit and self.rows <= most
+        self.is_here = self.is_apart or is_free or is_small
         self.is_one_row = self.is_one_row and self.is_here
         return self
 

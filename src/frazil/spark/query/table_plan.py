@@ -16,6 +16,7 @@ from frazil.spark.query.aggregates import (
     Where,
     added,
     has_aggregates,
+    plain_names,
     rewrite,
     unknown_calls,
 )
@@ -302,33 +303,68 @@ class TablePlan:
     def _checked(
         self, block: Block, scan: Scan, found: RewrittenSelect, options: Mapping[str, str]
     ) -> list[Edit]:
-        """The edits of a rewritten SELECT, once its columns are those of the original."""
-        tokens, spark = self._tokens, self._spark
-        plan = self._table.aggregate_scan(options)
+        """The edits of a rewritten SELECT, once its columns are those of the original.
+
+        Raises:
+            Refusal: they would be others.
+        """
+        names = plain_names(self._tokens, block, scan)
+        if names is not None and found.is_total and not block.clauses.keys() - {"where"}:
+            return self._named(block, found, names)
         full = _nulls(scan.schema)
-        wanted = spark.sql(self._select_text(block, "t", []).format(t=full)).schema
+        asked = [self._select_text(block, "t", []).format(t=full)]
         if found.doubles:
             items = ", ".join(braced(each) for each in found.doubles)
-            sources = self._part_text(block.sources, "t")
-            kinds = spark.sql(f"SELECT {items} FROM {sources}".format(t=full)).schema
-            for each, kind in zip(found.doubles, kinds, strict=True):
-                if not isinstance(kind.dataType, t.DoubleType):
-                    raise Refusal(f"{each} is {kind.dataType.simpleString()}, not double")
-        edits = list(found.edits)
-        for number in found.unnamed:
-            end = tokens.all[block.items[number].stop - 1].end + 1
-            edits.append((end, end, f" AS {braced(backquoted(wanted.names[number]))}"))
+            asked.append(
+                f"SELECT {items} FROM {self._part_text(block.sources, 't')}".format(t=full)
+            )
+        reduced = _nulls(self._table.aggregate_scan(options).schema)
+        count = len(block.items)
+        try:
+            # Each analysis is a few calls of Java, and takes longer than most reads.
+            fields = self._fields(self._made_text(block, found, found.edits, reduced), *asked)
+            got, wanted, doubles = fields[:count], fields[count : 2 * count], fields[2 * count :]
+            edits = self._named(block, found, [each.name for each in wanted])
+        except spark_errors():  # it may be about the name of a column that has none yet
+            fields = self._fields(*asked)
+            wanted, doubles = fields[:count], fields[count:]
+            edits = self._named(block, found, [each.name for each in wanted])
+            got = self._fields(self._made_text(block, found, edits, reduced))
+        if not len(got) == len(wanted) == count or len(doubles) != len(found.doubles):
+            raise Refusal("its columns cannot be told apart")
+        for each, kind in zip(found.doubles, doubles, strict=True):
+            if not isinstance(kind.dataType, t.DoubleType):
+                raise Refusal(f"{each} is {kind.dataType.simpleString()}, not double")
+        if [*map(_kind, got)] != [*map(_kind, wanted)]:
+            raise Refusal("its columns would have other types")
         for name, marker in found.shifted.items():
             own = self._table.scan({k: v for k, v in options.items() if k in _ROWS})
             self.shifts[marker] = partial(here.mean_near, own, name)
-        made = added(self._select_text(block, "t", edits)).format(t=_nulls(plan.schema))
-        for marker in self.shifts:
-            made = made.replace(marker, "0.0D")
-        got = spark.sql(made).schema
-        kinds_of = [field.dataType.simpleString() for field in wanted]
-        if [field.dataType.simpleString() for field in got] != kinds_of:
-            raise Refusal("its columns would have other types")
         return edits
+
+    def _fields(self, *queries: str) -> list[t.StructField]:
+        """The columns of queries, one after the other."""
+        if len(queries) == 1:
+            return self._spark.sql(queries[0]).schema.fields
+        beside = " CROSS JOIN ".join(f"({query})" for query in queries)
+        return self._spark.sql(f"SELECT * FROM {beside}").schema.fields
+
+    def _named(self, block: Block, found: RewrittenSelect, names: Sequence[str]) -> list[Edit]:
+        """The edits of a rewritten SELECT, with the names that columns had."""
+        edits = list(found.edits)
+        for number in found.unnamed:
+            end = self._tokens.all[block.items[number].stop - 1].end + 1
+            edits.append((end, end, f" AS {braced(backquoted(names[number]))}"))
+        return edits
+
+    def _made_text(
+        self, block: Block, found: RewrittenSelect, edits: Sequence[Edit], table: str
+    ) -> str:
+        """A rewritten SELECT on a table."""
+        made = added(self._select_text(block, "t", edits)).format(t=table)
+        for marker in found.shifted.values():
+            made = made.replace(marker, "0.0D")
+        return made
 
     def _select_text(self, block: Block, name: str, edits: Sequence[Edit]) -> str:
         """The SELECT alone, with a frame for its table."""
@@ -369,6 +405,10 @@ class TablePlan:
                 pushed.narrow(axis, mask)
             reading.options.update(pushed.options(scan))
             reading.pushed.append(f"LIMIT {wanted}")
+
+
+def _kind(each: t.StructField) -> str:
+    return each.dataType.simpleString()
 
 
 def _nulls(schema: t.StructType) -> str:

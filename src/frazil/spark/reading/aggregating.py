@@ -7,6 +7,7 @@ values do not count, and NaN is greater than every number, as in Spark.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -247,6 +248,12 @@ def _reduced(plan: AggregateScan, cut: NarrowedRegion) -> GroupAggregates:
         rows = added_over(cut.mask, axes, np.int64)
     made = GroupAggregates(cut.region, rows)
     for decoded, wanted in zip(found, plan.wanted, strict=True):
+        if cut.mask is None:  # what lacks an axis is the same all along it
+            own = decoded.values.shape
+            times = math.prod(cut.shape[axis] // own[axis] for axis in axes)
+            part = reduce_values(decoded, None, axes, wanted)
+            made.reduced.append(part.repeated(times, kept))
+            continue
         shape = cut.shape
         whole = DecodedValues(
             np.broadcast_to(decoded.values, shape),

@@ -34,6 +34,25 @@ class Reduced:
     most: Values | None = None
     squares: Values | None = None
 
+    def repeated(self, times: int, shape: tuple[int, ...]) -> Reduced:
+        """The same where all cells are there so many times, for labels of some shape."""
+
+        def spread(values: Values | None, by: int = 1) -> Values | None:
+            if values is None:
+                return None
+            return np.broadcast_to(values if by == 1 else values * by, shape)
+
+        count = spread(self.count, times)
+        assert count is not None
+        return Reduced(
+            count,
+            spread(self.total, times),
+            spread(self.low, times),
+            spread(self.least),
+            spread(self.most),
+            spread(self.squares, times),
+        )
+
     def add(self, other: Reduced) -> None:
         """Take other cells of the same labels in."""
         if self.squares is not None and other.squares is not None:

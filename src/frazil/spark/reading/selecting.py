@@ -204,8 +204,12 @@ def _holds(leaf: Compare | OneOf | IsNull, decoded: DecodedValues) -> Mask:
 
 
 def _is_one_of(values: npt.NDArray[Any], wanted: list[Any]) -> Mask:
-    if values.dtype.kind in "iufM" and len(wanted) > _MANY:
-        return np.isin(values, np.array(wanted, None if values.dtype.kind != "M" else TIME))
+    kind = values.dtype.kind
+    if kind in "iufM" and len(wanted) > _MANY:
+        listed = np.array(wanted, None if kind != "M" else TIME)
+        # Beside a fraction numpy would round whole numbers.
+        if kind not in "iu" or np.result_type(values, listed).kind in "iu":
+            return np.isin(values, listed)
     found = np.zeros(values.shape, bool)
     for one in wanted:
         found |= values == one
