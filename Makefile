@@ -3,8 +3,8 @@
 .PHONY: help demo test lint format bench benchspark benchpages benchscale peer soak dist docs lock clean venv peers benchmarks
 
 PY := .venv/bin/python
-# Tests wait for JVMs and peers about a third of their time, so one worker more than cores pays.
-WORKERS ?= 3
+# Tests wait for JVMs and peers about a third of their time, so more workers than cores pay.
+WORKERS ?= 4
 SOAK ?= 30m
 ARGS ?=
 

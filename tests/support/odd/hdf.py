@@ -364,7 +364,7 @@ def _cases() -> Iterator[Case]:
     yield case("type-reference", pointers, outcome=Outcome.REFUSED, told="'v'", truth=nothing)
     yield case("soft-links", soft_links, truth=lambda path: {"v": ramp(SHAPE, "i4")})
     yield case(
-        "endless-links", endless_links, outcome=Outcome.REFUSED, told="on and on", truth=nothing
+        "endless-links", endless_links, outcome=Outcome.REFUSED, told="or to itself", truth=nothing
     )
     for label, make, truth, outcome, told in (
         ("user-block", with_user_block, read, Outcome.REFERRED, ""),
