@@ -15,7 +15,7 @@ help: ## show this list
 demo: venv ## NetCDF files to a repository, SQL, rechunking and a map, on embedded Spark
 	@$(PY) examples/demo.py $(ARGS)
 
-test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=3, ARGS=pytest arguments)
+test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=4, ARGS=pytest arguments)
 	$(PY) -m pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: venv ## ruff and mypy
