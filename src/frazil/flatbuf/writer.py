@@ -201,26 +201,26 @@ class FlatWriter:
 
     def table(self, layout: TableLayout, *values: int | bytes | None) -> int:
         """A table; fields that are None or zero are left out."""
+        # What `_add` does stands here again: a small commit writes twenty tables.
         plan = layout.plan(tuple(map(bool, values)))
-        vtable = self._vtable(plan)
-        stored: list[int | bytes | None] = [values[slot] for slot in plan.order]
-        size = plan.form.size
-        position = self._size + size + -(self._size + size) % plan.alignment
+        vtable = self._vtables.get(plan.vtable)
+        if vtable is None:
+            vtable = self._vtables[plan.vtable] = self._add(plan.vtable, 2)
+        stored: list[Any] = [values[slot] for slot in plan.order]
+        size = self._size + plan.form.size
+        gap = -size % plan.alignment
+        position = size + gap
         for n, at in plan.offsets:
-            stored[n] = position - at - values[plan.order[n]]  # type: ignore[operator]  # a distance
+            stored[n] = position - at - stored[n]
         try:
             packed = plan.form.pack(vtable - position, *stored)
         except struct.error as error:
             raise FormatError(
                 f"a value does not fit into its field: {error}", kind=ErrorKind.SERIALIZATION
             ) from error
-        return self._add(packed, plan.alignment)
-
-    def _vtable(self, plan: _Plan) -> int:
-        vtable = self._vtables.get(plan.vtable)
-        if vtable is None:
-            vtable = self._vtables[plan.vtable] = self._add(plan.vtable, 2)
-        return vtable
+        self._pieces.append(packed + bytes(gap) if gap else packed)
+        self._size = position
+        return position
 
     # --- many objects at once ---
 
