@@ -3,8 +3,8 @@
 .PHONY: help demo test lint format bench benchspark benchpages benchscale peer soak dist docs lock clean venv peers benchmarks
 
 PY := .venv/bin/python
-# Tests wait for JVMs and peers about a third of their time, so more workers than cores pay.
-WORKERS ?= 4
+# Tests wait for JVMs and peers about a third of their time, so one worker more than cores pays.
+WORKERS ?= 3
 SOAK ?= 30m
 ARGS ?=
 
@@ -15,7 +15,7 @@ help: ## show this list
 demo: venv ## NetCDF files to a repository, SQL, rechunking and a map, on embedded Spark
 	@$(PY) examples/demo.py $(ARGS)
 
-test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=4, ARGS=pytest arguments)
+test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=3, ARGS=pytest arguments)
 	$(PY) -m pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: venv ## ruff and mypy
