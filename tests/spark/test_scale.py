@@ -34,6 +34,6 @@ def test_memory_follows_the_largest_commit_and_not_the_repository(tmp_path: Path
     parts = [step for step in record["steps"] if step["name"].startswith("ingest")]
     assert [step["references"] for step in parts] == [PART] * (REFERENCES // PART)
     appended = [step["peak_bytes"] for step in parts[1:]]
-    assert max(appended) < 1.3 * min(appended)
+    assert max(appended) < 1.6 * min(appended)
     assert max(step["peak_bytes"] for step in record["steps"]) < 3 << 30
     assert record["facts"]["newest snapshot bytes"] < 1 << 16
