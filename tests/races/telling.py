@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -28,7 +29,7 @@ def _untrue(place: Place) -> list[str]:
     session = open_for_all(place.memory).readonly_session("main")
     bad = []
     for node in session.state.arrays():
-        coords = np.indices(node.grid).reshape(len(node.grid), -1).T
+        coords = np.indices(node.grid).reshape(len(node.grid), math.prod(node.grid)).T
         found = lookup(session.state, node, coords)
         array = session.array(node.path)
         values, sizes = np.asarray(array[...]), cast("tuple[int, ...]", array.chunks)
