@@ -6,7 +6,8 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import repeat
+from itertools import chain, repeat
+from typing import Final
 
 from frazil.ids import ObjectId
 from frazil.model import history
@@ -22,6 +23,8 @@ from frazil.model.values import (
     Update,
 )
 
+_set_page: Final = vars(SnapshotInfo)["_page"].__set__
+
 
 def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
     """A commit as users see it."""
@@ -36,23 +39,22 @@ def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
 
 def snapshot_infos(pages: Iterable[HistoryPage]) -> Iterator[SnapshotInfo]:
     """The commits of a history as users see them; fields are filled in when one is asked for."""
+    return chain.from_iterable(_commits(pages))
+
+
+def _commits(pages: Iterable[HistoryPage]) -> Iterator[list[SnapshotInfo]]:
+    """The commits of each page; in long histories a loop over them would be felt."""
     is_read = False
     for page in pages:
+        made = list(map(object.__new__, repeat(SnapshotInfo, len(page))))
         if is_read:  # who has looked at the commits before will look at these
-            states: Iterable[object] = [
-                dict(zip(COMMIT_FIELDS, fields, strict=True)) for fields in page.shown
-            ]
-            yield from _commits(len(page), "__dict__", states)
+            for commit, fields in zip(made, page.shown, strict=True):
+                commit.__dict__.update(zip(COMMIT_FIELDS, fields, strict=True))
         else:
-            yield from _commits(len(page), "_place", zip(repeat(page), range(len(page))))
-            is_read = page.is_read
-
-
-def _commits(count: int, name: str, values: Iterable[object]) -> list[SnapshotInfo]:
-    """Make commits that have one attribute; in long histories a loop would be felt."""
-    made = list(map(object.__new__, repeat(SnapshotInfo, count)))
-    deque(map(object.__setattr__, made, repeat(name), values), maxlen=0)
-    return made
+            places = zip(repeat(page), range(len(page)))
+            deque(map(_set_page, made, places), maxlen=0)
+        yield made
+        is_read = page.is_read
 
 
 def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:

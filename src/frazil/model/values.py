@@ -163,6 +163,7 @@ class BasicConflictSolver(ConflictSolver):
 class SnapshotInfo(_Record):
     """One commit of the history."""
 
+    __slots__ = ("_page",)  # beside the fields: the page they are still in, and the line there
     shown_name = "snapshots.SnapshotInfo"
     id: str
     parent_id: str | None
@@ -173,11 +174,13 @@ class SnapshotInfo(_Record):
     def __getattr__(self, name: str) -> object:
         """Decode the fields of a commit when one is first used."""
         known = self.__dict__
-        place = known.get("_place")
+        if name == "_page":
+            raise AttributeError("this commit is in no page")
+        place = getattr(self, "_page", None)
         if place is not None:
             page, number = place
             known.update(zip(COMMIT_FIELDS, page.shown[number], strict=True))
-            known.pop("_place", None)
+            object.__setattr__(self, "_page", None)
         if name not in known:  # another thread may have filled it in just now
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return known[name]
