@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 import xarray as xr
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import frazil
+import frazil.spark
 from frazil.cli.app import app
 from frazil.errors import (
     InvalidInputError,
@@ -22,7 +24,7 @@ from frazil.errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
-from frazil.spark.location import location_of, parse_target
+from frazil.spark.location import absolute, location_of, parse_target
 from frazil.spark.options.parsing import documented, parse_request
 from frazil.spark.options.table import OptionUse, ReadRequest
 from frazil.storage.local import LocalStorage
@@ -203,6 +205,33 @@ def test_what_is_told_after_an_ingest_can_be_followed(tmp_path: Path) -> None:
     assert refused.exit_code != 0
     assert "--authorize" in refused.stderr
     assert "authorize_virtual_chunk_access" not in refused.stderr
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+def test_small_query_names_the_option_that_opens_a_container(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """What a small query reads is read here and not by a task; the advice is the same."""
+    take(tmp_path / "repo", *archive(tmp_path / "files", 1))
+    with pytest.raises(InvalidInputError, match="option 'authorize-virtual-chunk-access'"):
+        frazil.spark.sql(f"SELECT avg(t2m) FROM frazil.`{tmp_path / 'repo'}`", spark)
+
+
+@pytest.mark.parametrize("name", ["here@b", "here#", "here#/x"])
+def test_relative_path_begins_in_the_folder_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also where Spark's server, started before, works in another folder."""
+    (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / name)
+    frazil.Repository.create("repo")
+    for url in ("repo", "./repo@main", "repo#snapshots", "repo@main#/"):
+        target = location_of(absolute(url))
+        monkeypatch.chdir("/")
+        assert str(target.location.url) == str(tmp_path / name / "repo")
+        assert target.location.open().list_branches() == {"main"}
+        monkeypatch.chdir(tmp_path / name)
+    assert absolute("s3://b/p@main") == "s3://b/p@main"
 
 
 def test_virtual_credentials_need_a_prefix() -> None:

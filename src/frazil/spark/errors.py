@@ -52,11 +52,16 @@ class mark_task_errors:  # a block as those of contextlib, which would restore t
 
 
 def _with_note(error: FrazilError) -> FrazilError:
-    error.args = (str(error.args[0]).replace(_IN_PYTHON, _IN_SPARK), *error.args[1:])
+    _name_option(error)
     note = f"{_NOTE}{error.kind}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     return error
+
+
+def _name_option(error: FrazilError) -> None:
+    """Let an error advise the option of the source instead of an argument in Python."""
+    error.args = (str(error.args[0]).replace(_IN_PYTHON, _IN_SPARK), *error.args[1:])
 
 
 @contextlib.contextmanager
@@ -64,6 +69,9 @@ def raise_task_errors() -> Iterator[None]:
     """Raise the error that a task ended with, instead of Spark's report about it."""
     try:
         yield
+    except FrazilError as error:  # of work that was done here instead of by tasks
+        _name_option(error)
+        raise
     except spark_errors() as error:
         text = str(error)
         found = _found(text)

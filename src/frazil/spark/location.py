@@ -205,6 +205,13 @@ def named_request(url: str, options: Mapping[str, str] | None) -> RepositoryRequ
     return parse_request(RepositoryRequest, {"path": url, **(options or {})}, OptionUse.ANY)
 
 
+def absolute(url: str) -> str:
+    """A URL whose path, if relative, begins here: Spark's server may work in another folder."""
+    if "://" in url or url.startswith(("/", "~", "file:")):
+        return url
+    return f"{str(Path.cwd()).replace('#', _ESCAPED_HASH)}/{url}"
+
+
 def _split_fragment(url: str) -> tuple[RepoUrl, str | None, str | None]:
     """Cut off `#table` or `#/path/of/a/node`; `%23` stands for a # of the path itself."""
     found = _FRAGMENT.fullmatch(url)
