@@ -115,6 +115,9 @@ class ProcessSettings:
     """folder for copies of remote objects, shared by the processes of a machine; None for none"""
     disk_cache_bytes: int = _key(10 * GIB, _size)
     """copies on disk are dropped, the least recently used first, beyond this size"""
+    spark_archive_path: str | None = _key(None, _unless_empty(_folder))
+    """folder for the classes of Spark that `frazil prepare-spark` keeps; None for our folder among
+    the user's caches"""
     scan_seconds: int = _key(300, _count)
     """an ingest gives up on a file, or a region of one, that takes more seconds of work to read,
     or ten times as many on the clock; 0 for never"""

@@ -142,7 +142,7 @@ COMMANDS = (
 
 
 GROUPS = ("branch", "tag", "config", "trash")
-ELSEWHERE = {"ingest", "sql", "rechunk", "clone", "export", "import", "serve"}
+ELSEWHERE = {"ingest", "sql", "rechunk", "prepare-spark", "clone", "export", "import", "serve"}
 """They run on Spark, need a second place or go on until stopped; they have tests of their own."""
 
 

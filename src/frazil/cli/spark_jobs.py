@@ -1,9 +1,10 @@
-"""Commands that run on Spark only: `sql` and `rechunk`."""
+"""Commands that run on Spark only: `sql`, `rechunk` and `prepare-spark`."""
 
 from __future__ import annotations
 
 import re
 import sys
+from dataclasses import asdict
 from typing import Annotated, Final
 
 import typer
@@ -14,7 +15,7 @@ from frazil.cli.arguments import Authorize, Message, Url
 from frazil.cli.commands import Work, add_command
 from frazil.cli.places import as_prefix, open_place
 from frazil.cli.running import Group, Master, job_answer, running
-from frazil.cli.text import counted
+from frazil.cli.text import counted, size
 
 PANEL: Final = "Data"
 
@@ -24,6 +25,7 @@ def add_commands(app: typer.Typer) -> None:
     works: dict[str, Work] = {"sql": sql, "rechunk": rechunk}
     for name, work in works.items():
         add_command(app, name, work, PANEL)
+    add_command(app, "prepare-spark", prepare_spark, "Set up")
 
 
 # --- sql ---
@@ -179,3 +181,30 @@ def require_place(url: str) -> None:
 def _authorized(prefixes: list[str] | None) -> dict[str, str]:
     given = ", ".join(map(as_prefix, prefixes or ()))
     return {"authorize-virtual-chunk-access": given} if given else {}
+
+
+# --- prepare-spark ---
+
+
+def prepare_spark(
+    force: Annotated[bool, typer.Option("--force", help="Make the file anew.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete the file.")] = False,
+) -> Answer:
+    """Let Spark start some seconds sooner on this machine.
+
+    Starts Spark once and keeps the classes that it has loaded in a file of about 160 MB among your
+    caches. Another Java or Spark does not use it; run the command again after an upgrade.
+    """
+    from frazil.spark.jobs import preparing
+
+    if remove:
+        gone = preparing.forget_spark()
+        return Answer(
+            {"removed": gone},
+            lambda screen: screen.line(f"removed: {', '.join(gone) or 'nothing'}"),
+        )
+    with running("Starting Spark"):
+        made = preparing.prepare_spark(force=force)
+    state = "made" if made.is_new else "there already; --force makes it anew"
+    text = f"{made.path} ({size(made.size_bytes)}): {state}"
+    return Answer(asdict(made), lambda screen: screen.line(text))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import frazil
 from frazil.errors import ErrorKind, SessionStateError
+from frazil.spark.class_archive import archived_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,7 @@ _NOTICE: Final = b"WARNING: Using incubator modules"
 _STDERR: Final = 2
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 SETTINGS: Final = {
     # One meaning of a time on every machine.
@@ -54,9 +56,6 @@ LOCAL_SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # With a log4j configuration the JVM prints no warnings about having none. Failures are raised
-    # here in one sentence, without Java's stack traces.
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 2)),
 }
 """for the embedded session"""
@@ -120,8 +119,7 @@ def require_pyspark() -> None:
 def require_java() -> int:
     """Check that there is a Java that Spark can run on, and return its version."""
     home = os.environ.get("JAVA_HOME")
-    name = str(Path(home) / "bin" / "java") if home else "java"
-    program = shutil.which(name)
+    program = find_java()
     needed = f"Spark needs Java {OLDEST_JAVA} or newer"
     if program is None:
         where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "no java found"
@@ -132,6 +130,12 @@ def require_java() -> int:
     if version < OLDEST_JAVA:
         raise _unavailable(f"{needed}, but {program} is Java {version}; set JAVA_HOME to a newer")
     return version
+
+
+def find_java() -> str | None:
+    """The Java that Spark will run."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home) / "bin" / "java") if home else "java")
 
 
 def java_version(program: str) -> int | None:
@@ -190,10 +194,22 @@ def _text(value: object) -> str:
 def _embedded_settings() -> dict[str, str]:
     """Workers of the embedded session run the same Python as we do, unless told otherwise."""
     python = os.environ.get(_WORKER_PYTHON, sys.executable)
-    made = {"spark.pyspark.python": python, "spark.pyspark.driver.python": sys.executable}
+    made = {
+        "spark.pyspark.python": python,
+        "spark.pyspark.driver.python": sys.executable,
+        JAVA_OPTIONS: java_options(),
+    }
     # Another Python may lack Frazil. With our daemon module it would not start, and could not say
     # why.
     return {**made, "spark.python.daemon.module": _DAEMON} if python == sys.executable else made
+
+
+def java_options(*more: str) -> str:
+    """Options of Java for the embedded session, as Spark takes them: in one text."""
+    # With a log4j configuration the JVM prints no warnings about having none. Failures are raised
+    # here in one sentence, without Java's stack traces.
+    logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    return " ".join(f'"{each}"' for each in (logging, *(more or archived_classes(find_java()))))
 
 
 @contextlib.contextmanager

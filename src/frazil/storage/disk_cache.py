@@ -8,7 +8,7 @@ time sees to that, while others go on. Nothing here is worth waiting for the dis
 with the folder keeps anybody from reading the original.
 """
 # System calls are the hot path of small chunks, and Path objects double its cost:
-# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH120
+# ruff: noqa: PTH103, PTH105, PTH108, PTH120
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ import os
 import random
 import re
 import secrets
-import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from frazil.errors import ErrorKind, StorageError
 from frazil.storage.base import Bytes
+from frazil.storage.own_folder import own_folder
 from frazil.storage.pool import thread_pool
 from frazil.storage.posix import read_range, write_all
 
@@ -58,18 +57,10 @@ class DiskCache:
 
     def __init__(self, path: str | os.PathLike[str], limit_bytes: int) -> None:
         """Use a folder of our own in `path`, which is made, for our user only, if it is missing."""
-        self.path: Final = f"{os.path.abspath(os.fspath(path))}/frazil-{os.geteuid()}"
+        own = f"{os.fspath(path)}/frazil-{os.geteuid()}"
+        self.path: Final = own_folder(own, "keep a disk cache")
         self.limit_bytes: Final = limit_bytes
         self._has_warned = False
-        try:
-            os.makedirs(self.path, mode=0o700, exist_ok=True)
-            status = os.lstat(self.path)
-        except OSError as error:
-            raise _unusable(error.strerror or str(error), self.path) from error
-        if not stat.S_ISDIR(status.st_mode):
-            raise _unusable("it is a link: others could choose what we read", self.path)
-        if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise _unusable("it is not ours alone: others could change what we read", self.path)
 
     def get(self, source: str) -> bytes | None:
         """The copy of something, or None."""
@@ -260,9 +251,3 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)
-
-
-def _unusable(reason: str, path: str) -> StorageError:
-    return StorageError(
-        f"cannot keep a disk cache here: {reason}", kind=ErrorKind.STORAGE_CONFIG, path=path
-    )
