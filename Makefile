@@ -7,6 +7,9 @@ PY := .venv/bin/python
 WORKERS ?= 3
 SOAK ?= 30m
 ARGS ?=
+# Tests start hundreds of Python processes. Where the environment forbids to keep bytecode, each of
+# them would compile Frazil again, for a second.
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
