@@ -1,12 +1,15 @@
 # Every target makes the environment it needs; nothing outside this folder is touched.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench benchspark benchpages benchscale peer soak dist docs lock clean venv peers benchmarks
+.PHONY: help demo test lint style format bench benchspark benchpages benchscale peer soak dist docs lock clean venv peers benchmarks
 
 PY := .venv/bin/python
 # Tests wait for JVMs and peers about a third of their time, so one worker more than cores pays.
 WORKERS ?= 3
 SOAK ?= 30m
 ARGS ?=
+# Tests start hundreds of Python processes. Where the environment forbids to keep bytecode, each of
+# them would compile Frazil again, for a second.
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | \
@@ -15,13 +18,20 @@ help: ## show this list
 demo: venv ## NetCDF files to a repository, SQL, rechunking and a map, on embedded Spark
 	@$(PY) examples/demo.py $(ARGS)
 
-test: lint peers ## ruff, mypy and all tests but the soak ones (WORKERS=3, ARGS=pytest arguments)
-	$(PY) -m pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS)
+# mypy takes a minute of one core, so it runs beside the tests and is heard at the end.
+test: style peers ## ruff, mypy and all tests but the soak ones (WORKERS=3, ARGS=pytest arguments)
+	@mkdir -p build
+	@$(PY) -m mypy >build/mypy.txt 2>&1 & types=$$!; failed=0; \
+	$(PY) -m pytest -m "not soak" -n $(WORKERS) --dist worksteal $(ARGS) || failed=$$?; \
+	wait $$types || failed=1; \
+	cat build/mypy.txt; exit $$failed
 
-lint: venv ## ruff and mypy
+lint: style ## ruff and mypy
+	$(PY) -m mypy
+
+style: venv
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
 
 format: venv ## put every file into ruff's layout
 	$(PY) -m ruff format .

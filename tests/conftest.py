@@ -31,6 +31,17 @@ def _our_names() -> None:
     name_process(OURS)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, so that no worker is left alone with it at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, and keep the tests that share a Spark session together.
+
+    With `--dist worksteal` each worker gets an equal run of neighbours, and takes from the end of
+    the longest queue when it has none left. Every worker that runs a test on Spark starts a Java
+    machine, so the first worker begins with all of these, and the second with other long tests.
+    """
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    on_spark = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
+    others = [item for item in items if "spark" not in getattr(item, "fixturenames", ())]
+    long = [item for item in others if item.get_closest_marker("timeout") is not None]
+    rest = [item for item in others if item.get_closest_marker("timeout") is None]
+    second = max(0, len(items) // workers - len(on_spark)) if workers > 1 else 0
+    items[:] = [*on_spark, *rest[:second], *long, *rest[second:]]

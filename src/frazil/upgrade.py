@@ -1,4 +1,4 @@
-"""Moving a repository to a newer generation, from one open handle to the next."""
+"""Upgrades an open repository to a newer generation, and returns a handle on the new one."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import pytest
 
 from frazil.fsck import fsck
 from frazil.storage.constructors import local_filesystem_storage
+from tests.spark.conftest import spark as spark
 from tests.support.peer import Environment, Party, assert_same, official, ours
 
 PEERS = {"p1": (1, 1), "p2v1": (2, 1), "p2v2": (2, 2)}

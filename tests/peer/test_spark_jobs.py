@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from pyspark.sql import SparkSession
 
 from frazil.repository import Repository
+from frazil.spark import clone, rechunk
 from frazil.storage.local import LocalStorage
 from tests.peer.conftest import PEERS, PartyOf
 from tests.support.peer import official
@@ -18,18 +20,14 @@ pytestmark = pytest.mark.peer
 
 @pytest.mark.parametrize("name", ["p1", "p2v2"])
 def test_rechunked_and_cloned_repositories_are_read(
-    name: str, party_of: PartyOf, tmp_path: Path
+    name: str, party_of: PartyOf, spark: SparkSession, tmp_path: Path
 ) -> None:
-    pytest.importorskip("pyspark")
-    from frazil.spark import clone, rechunk, session
-
     number, spec = PEERS[name]
     repository = Repository.create(LocalStorage(tmp_path / "repo"), spec_version=spec)
     writing = repository.writable_session("main")
     values = np.random.default_rng(4).normal(size=(30, 40))
     zarr.create_array(writing.store, name="v", data=values, chunks=(1, 40))
     writing.commit("made")
-    spark = session("local[2]", config={"spark.sql.shuffle.partitions": 2})
     url = str(tmp_path / "repo")
     # Little memory, so that it goes through the shuffle.
     report = rechunk(url, "v", (30, 2), spark=spark, max_memory=30 * 2 * 8 * 4)

@@ -32,13 +32,14 @@ from pyspark.sql import SparkSession
 
 import frazil.spark as fs
 
-weather, place, files = sys.argv[1:]
+weather, place, files, daemon = sys.argv[1:]
 builder = SparkSession.builder.remote("local[2]")
 for name, value in {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    "spark.python.daemon.module": daemon,
 }.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
@@ -172,15 +173,20 @@ spark.stop()
 Told: TypeAlias = tuple[Path, dict[str, Any]]
 
 
-def run(place: Path, *parts: str) -> Told:
-    """A folder with a repository and files to ingest, and what parts of the script say there."""
+def run(place: Path, daemon: str, *parts: str) -> Told:
+    """A folder with a repository and files to ingest, and what parts of the script say there.
+
+    A server's Python workers come from the module `daemon`: Frazil's, as the documents advise, or
+    Spark's own, whose workers import everything for each plan and take twice as long.
+    """
     archive(place / "files", 2)
     make_repository(place / "weather", weather(), **WEATHER_ENCODING)
     script = "".join((BASICS, *parts, END))
     homes = (Path(frazil.__file__).resolve().parents[1], Path(__file__).resolve().parents[2])
     home = os.pathsep.join(map(str, homes))
+    given = (place / "weather", place, place / "files", daemon)
     done = subprocess.run(
-        [sys.executable, "-c", script, *map(str, (place / "weather", place, place / "files"))],
+        [sys.executable, "-c", script, *map(str, given)],
         capture_output=True,
         text=True,
         timeout=560,
@@ -194,12 +200,13 @@ def run(place: Path, *parts: str) -> Told:
 
 @pytest.fixture(scope="module")
 def basics(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return run(tmp_path_factory.mktemp("basics"), STATEMENTS, GENERATED)
+    return run(tmp_path_factory.mktemp("basics"), "frazil.spark.daemon", STATEMENTS, GENERATED)
 
 
 @pytest.fixture(scope="module")
 def more(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return run(tmp_path_factory.mktemp("more"), INGEST, STREAMS, JOBS, UPKEEP, COPIES)
+    parts = (INGEST, STREAMS, JOBS, UPKEEP, COPIES)
+    return run(tmp_path_factory.mktemp("more"), "pyspark.daemon", *parts)
 
 
 def seen(path: Path) -> xr.Dataset:

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from frazil.errors import ErrorKind, SessionStateError
-from frazil.spark.sessions import java_version, require_java
+from frazil.spark.sessions import active_session, java_version, require_java, session
 from tests.support.spark import WEATHER_ENCODING, make_repository, messages_of, weather
 from tests.support.spark_jobs import run_job
 
@@ -141,3 +143,17 @@ def test_planning_and_reading_wait_for_no_other_library(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert told.stdout.strip() == f"{2 * 3 * 5} []"
+
+
+def test_other_threads_use_the_session_of_the_process_as_it_is(spark: SparkSession) -> None:
+    names = ("spark.master", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone")
+    before = [spark.conf.get(name) for name in names]
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(session).result() is spark
+            assert pool.submit(active_session).result() is spark
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(before[2]))
+    assert [spark.conf.get(name) for name in names] == before

@@ -16,6 +16,7 @@ from frazil.web.app import make_app
 from frazil.web.library import Library
 from frazil.web.server import bind
 from frazil.web.settings import ServerSettings
+from tests.spark.conftest import spark as spark
 from tests.web.samples import make_ocean, make_odd
 
 TOKEN = "a-token-of-the-tests"

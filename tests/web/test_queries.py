@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from pyspark.sql import SparkSession
 
 from frazil.errors import FrazilError, InvalidInputError, SessionStateError
 from frazil.spark.query.run_query import run_query
@@ -172,9 +173,16 @@ def answered(url: str, query: str) -> httpx.Response:
     return found
 
 
+@pytest.fixture
+def shared(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session of the other tests, with the settings that it had."""
+    yield spark
+    spark.conf.unset("spark.sql.runSQLOnFiles")
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared")
 def test_a_query_runs_and_its_rows_stay_text(asked: str) -> None:
-    pytest.importorskip("pyspark")
     found = answered(f"{asked}/r/ocean/sql", "SELECT count(*) AS n FROM snapshots")
     assert found.status_code == 200, found.text
     assert '<td class="number">11</td>' in found.text

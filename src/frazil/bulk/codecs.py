@@ -1,7 +1,7 @@
-"""What all codecs share, and those that take arrays: to other arrays, and to bytes.
+"""The base of all codecs, and the codecs from arrays to arrays and from arrays to bytes.
 
-Encoded bytes are foreign. How large a chunk becomes is known from its array's metadata, so every
-decoder is told a limit and never allocates by what the bytes claim; what does not fit is a
+Encoded bytes are not trusted. The size of a decoded chunk follows from the array's metadata. Every
+decoder gets it as a limit and never allocates what the bytes claim; bytes that do not fit are a
 `FormatError`.
 """
 

@@ -1,7 +1,7 @@
-"""From a value to encoded chunks: which part of it goes where, and what the rest of a chunk is.
+"""Cuts a value that is written to a region into the chunks of the array, and encodes them.
 
-Chunks that are written whole are encoded from where they are in the caller's array, many at once
-where they lie side by side; of others the rest is read first.
+Chunks that the region covers are encoded straight from the caller's array, neighbours together. Of
+chunks that it covers in part, the other cells are read from the array first.
 """
 
 from __future__ import annotations

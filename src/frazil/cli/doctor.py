@@ -1,4 +1,4 @@
-"""Whether everything is in place: `doctor` looks at this machine and at one storage."""
+"""`doctor`: checks the installation on this machine and access to one storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a repository keeps every rule of the format, and bringing back one that does not."""
+"""Checking a repository against the rules of the format, and repairing it: `fsck` and `repair`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Codecs that are left to zarr, kept within the memory that a chunk of their array may take.
 
-Where we know a codec ours decodes, which is told a limit. Of pictures and GRIB messages the size
-is read from their head first. Others take as much as the bytes tell them to: those that the
-program itself has registered are its own business, those that merely are installed, so that any
-repository may name them, are refused unless `foreign_codecs` is switched on.
+Codecs that Frazil implements are decoded by its own implementation, which has a limit. For images
+and GRIB messages, the decoded size is read from the header first. All other codecs allocate what
+the bytes ask for. Those that the program has registered itself are used. Those that are merely
+installed could be named by any repository, and are refused unless `foreign_codecs` is on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which array of one snapshot is compared with which of another, and where.
+"""Pairs the arrays of two snapshots for a comparison of values.
 
 Arrays are paired by the id they keep when they move, then by path. Chunks are compared with
 chunks where both sides are encoded alike, else regions with regions.

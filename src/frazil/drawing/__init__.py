@@ -1,1 +1,1 @@
-"""Views for notebooks: HTML and SVG that carry their own styles and ask nobody for anything."""
+"""Views for notebooks: HTML and SVG with inline styles, which load nothing from the network."""

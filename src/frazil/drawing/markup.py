@@ -1,7 +1,7 @@
-"""Pieces of HTML for notebooks, with inline styles that do on light and dark ground.
+"""Builds HTML for notebooks, with inline styles that suit light and dark themes.
 
-Functions take plain text, which may come from anywhere: it is masked, freed of what controls a
-terminal, and escaped here. What they give is `Html`, and only that goes into other pieces.
+Functions take untrusted text and return `Html`: secrets are masked, control characters spelled out
+and HTML characters escaped. Only `Html` can be put into other `Html`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_ROWS: Final = 50
 """Lines of a list or table; of more, their number is told."""
 LONGEST: Final = 300
 """Characters of one value."""
-GREEN, RED, YELLOW, BLUE, GREY = "#3a9d5d", "#d0503f", "#b8860b", "#2e86ab", "#888888"
+GREEN, RED, YELLOW, BLUE = "#3a9d5d", "#d0503f", "#b8860b", "#2e86ab"
 
 _CELL: Final = "text-align: left; padding: 1px 14px 1px 0; vertical-align: top"
 _NAME: Final = f"{_CELL}; opacity: 0.65; font-weight: normal; white-space: nowrap"

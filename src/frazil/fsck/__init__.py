@@ -1,4 +1,4 @@
-"""Whether a repository keeps every rule of the format, and how to bring back one that does not."""
+"""Checks a repository against every rule of the format, and repairs one that breaks them."""
 
 from __future__ import annotations
 

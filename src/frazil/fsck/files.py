@@ -1,7 +1,7 @@
-"""Files as they are: decoded where that is possible, and told precisely where it is not.
+"""Reads the files of a repository for a check, and tells exactly what is wrong with damaged ones.
 
-Decoders refuse what they cannot trust with one kind of error. Here the same bytes are looked at
-again, column by column, to name the rule that is broken.
+Decoders refuse a damaged file with one general error. Here the same bytes are decoded again, column
+by column, to name the rule that is broken.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Files checked in portions, wherever a runner does it, and what is to be known of them after.
+"""Checks files in portions, which a runner may hand to threads or to Spark's tasks.
 
-Answers are small: findings, how manifests are used, and which objects references need, once each.
+A portion returns little: its findings, which arrays use which manifests, and the objects that
+references need, each once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From scans and wishes to a plan; whatever would give wrong values is found here. Pure."""
+"""Makes a plan from scans and options, and refuses whatever would give wrong values. Pure."""
 
 from __future__ import annotations
 

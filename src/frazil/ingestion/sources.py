@@ -1,4 +1,4 @@
-"""Where files to ingest are: names to URLs, clients for them, and what state a file is in.
+"""Finds files to ingest: names to URLs, clients to read them, and their version (ETag, size, time).
 
 A file can name others: external raw storage, external links and virtual datasets of HDF5, and
 every kerchunk reference. They are opened only below prefixes that the caller allowed, and what is

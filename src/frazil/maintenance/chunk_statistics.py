@@ -1,4 +1,4 @@
-"""Statistics that go with what they describe: with collected chunks, and with erased ones."""
+"""Deletes statistics of chunks that were garbage collected or erased."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids as columns, of twelve bytes each: sets of them, and how long objects must be by them."""
+"""Sets of ids as numpy columns of twelve bytes, and the least length of objects, by id."""
 
 from __future__ import annotations
 

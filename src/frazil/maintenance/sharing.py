@@ -1,4 +1,4 @@
-"""Whose bytes they are: what each array, snapshot or ref refers to, alone and with others.
+"""Disk usage by owner: what each array, snapshot or ref refers to, alone and shared with others.
 
 Bytes are ranges of chunk objects. Several owners may refer to one range, and several ranges may
 lie in one object, which garbage collection deletes as a whole or not at all.

@@ -1,4 +1,4 @@
-"""Through snapshots to manifests to references, side by side and within limits of memory."""
+"""Walks from snapshots to manifests to chunk references, in parallel, with bounded memory."""
 
 from __future__ import annotations
 

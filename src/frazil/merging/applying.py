@@ -1,4 +1,4 @@
-"""From sides to a commit: the steps that merge, cherry-pick and revert share."""
+"""Turns two versions and their base into a commit: what merge, cherry-pick and revert share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be in a branch once only, told by the metadata of its commits; pure.
+"""Marks in the metadata of commits, so that work which must happen once is not repeated; pure.
 
 Two kinds of work are done once: writes of a series with a number (`txn.*`), and files that are
 ingested. A commit has the marks of its own work. Commits leave histories, though, by being

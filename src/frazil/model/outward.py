@@ -1,4 +1,4 @@
-"""From the records of files to those that users get, and back."""
+"""Converts the records of files to the records that users get, and back."""
 
 from __future__ import annotations
 

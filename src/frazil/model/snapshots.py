@@ -207,18 +207,6 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         """All entries, ascending by id; quicker than `values`."""
         return (entry for page in self._pages(iter(range(len(self)))) for entry in page.entries)
 
-    def matching(self, prefix: str) -> list[SnapshotId]:
-        """Ids whose text begins like this; none when it cannot be the beginning of an id."""
-        try:
-            low = SnapshotId.parse(prefix.ljust(20, "0"))
-            high = SnapshotId.parse(prefix.ljust(20, "Z"))
-        except InvalidInputError:
-            return []
-        ids = self.columns.rows["id"]
-        first = int(np.searchsorted(ids, np.bytes_(low)))
-        last = int(np.searchsorted(ids, np.bytes_(high), side="right"))
-        return [self.id_at(row) for row in range(first, last)]
-
     # --- editing ---
 
     def with_entry(self, entry: SnapshotEntry) -> Self:

@@ -1,4 +1,4 @@
-"""The bytes themselves: objects that hold nothing else are deleted, others are overwritten.
+"""Destroys bytes: objects that hold nothing else are deleted, others are overwritten in part.
 
 An object may hold many chunks, whose references name offsets. It keeps its name and its length;
 what no reference needs in it becomes zeros, so that everything else reads as before.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from frazil.errors import SessionStateError, invalid_option
 from frazil.run import LocalRunner, Runner
-from frazil.spark.sessions import require_java, require_pyspark
+from frazil.spark.sessions import active_session, require_java, require_pyspark
 from frazil.spelling import nearest
 
 if TYPE_CHECKING:
@@ -76,11 +76,7 @@ def _on_spark(master: str | None) -> SparkRunner:
 
 def _has_session() -> bool:
     """Whether this process has an active Spark session; PySpark is not imported for that."""
-    if "pyspark.sql" not in sys.modules:
-        return False
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession() is not None
+    return "pyspark.sql" in sys.modules and active_session() is not None
 
 
 def _can_start() -> bool:

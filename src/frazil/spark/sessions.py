@@ -82,7 +82,7 @@ def session(
     require_pyspark()
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
+    active = active_session()
     if active is not None and master is None:
         return active
     if active is not None and not str(master).startswith(REMOTE):
@@ -102,6 +102,24 @@ def session(
         settings = {**LOCAL_SETTINGS, **_embedded_settings(), **settings}
     with _environment(place), _without_notice(place):
         return builder.config(map=settings).master(place).getOrCreate()
+
+
+def active_session() -> SparkSession | None:
+    """The Spark session of this thread or, where the thread has none, of the process.
+
+    Spark knows the active session of a thread only. To ask it for a new one elsewhere would give
+    the session that exists, with its settings replaced by ours.
+    """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        found = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    # A session whose context was stopped stays known; one of Spark Connect has no context.
+    context = getattr(found, "_sc", None)
+    return None if context is not None and context._jsc is None else found
 
 
 def require_pyspark() -> None:

@@ -45,9 +45,3 @@ def keep() -> None:
     """
     if _IS_WORKER in os.environ:
         gc.freeze()
-
-
-def close_kept() -> None:
-    """Close what is kept; for tests and for long-lived drivers."""
-    session_at.cache_clear()
-    repository.cache_clear()

@@ -1,4 +1,4 @@
-"""Statistics of one version, for a copy of it: only those of chunks that are copied."""
+"""Copies the statistics of a version to a clone of it, for the chunks that are copied."""
 
 from __future__ import annotations
 

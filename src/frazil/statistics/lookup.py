@@ -1,4 +1,4 @@
-"""What readers ask: the statistics of some chunks of an array, as columns."""
+"""Finds the statistics of chunks of an array, as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the values of a chunk to its row."""
+"""Computes the statistics of a chunk from its values: counts, extremes and sums, as one row."""
 
 from __future__ import annotations
 

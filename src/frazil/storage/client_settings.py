@@ -1,4 +1,4 @@
-"""How a client of an object store behaves: timeouts, retries, headers, and forked processes."""
+"""Settings of object store clients: timeouts, retries, headers, and what forked processes need."""
 
 from __future__ import annotations
 

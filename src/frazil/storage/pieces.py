@@ -1,4 +1,4 @@
-"""Parts of many local files into memory: open, read and close, and nothing between."""
+"""Reads ranges of many local files into memory with few system calls."""
 # System calls are the hot path of small chunks, and Path objects double its cost:
 # ruff: noqa: PTH120
 

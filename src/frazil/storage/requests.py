@@ -1,8 +1,7 @@
-"""Requests to an object store, the pieces they are made of, and many of them at once.
+"""Single requests to an object store, and many of them at once.
 
-The core stays synchronous: `run_all` hands coroutines to one event loop in a thread of its own and
-waits. Measured against the thread pool this allows hundreds of requests in flight without as many
-threads.
+The core is synchronous: `run_all` hands coroutines to an event loop in a thread of its own and
+waits. This allows hundreds of requests at a time, which would otherwise need as many threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a configuration that was found in a repository may decide, and what only the caller may.
+"""Which settings of a stored configuration are followed, and which count only from the caller.
 
 Whoever can write to a repository can store a configuration in it. It says where the files of a
 container are, which is harmless while nobody's secrets go there. So what would send the caller's

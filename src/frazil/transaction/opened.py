@@ -1,4 +1,4 @@
-"""From the handle that users hold to the parts behind it: for this package, not for its users."""
+"""Access to the internals behind a user's session or repository, for other modules of Frazil."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan read, and would have been another plan had it been different.
+"""What a job's plan depends on: if somebody else changes it, the commit is a conflict.
 
 Conflicts tell when two sessions write the same. A plan may also break by what others write
 elsewhere: rows are placed by labels, an append makes all arrays of a dimension longer. Such a job

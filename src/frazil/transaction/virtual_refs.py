@@ -1,4 +1,4 @@
-"""Virtual references by the column, and the references of an array as columns."""
+"""Sets many virtual references from columns, and returns the references of an array as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever looks at chunks while they are written, when their values are at hand."""
+"""The interface of observers that see the values of chunks while they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages' own scripts ask for: rows of the history, chunk maps, values."""
+"""JSON for the scripts of the explorer's pages: rows of the history, chunk maps, values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listening: a socket first, so that the address is known and free before anything is printed."""
+"""Binds the socket of the server before anything is printed, so that the address is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which commits of a history touched an array, and which chunks each of them wrote."""
+"""Finds the commits that changed an array, and the chunks that each of them wrote."""
 
 from __future__ import annotations
 

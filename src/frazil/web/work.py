@@ -1,4 +1,4 @@
-"""Engine work beside the event loop: a bounded pool, and long work that pages come back for."""
+"""Runs blocking work in a bounded pool of threads, and long work that a page polls for."""
 
 from __future__ import annotations
 

@@ -108,15 +108,6 @@ def test_expiry_links_a_snapshot_to_its_root(table: SnapshotTable) -> None:
     assert short.reparent({B: (None, ())})[B].parent_id is None
 
 
-def test_ids_are_found_by_the_beginning_of_their_text(table: SnapshotTable) -> None:
-    assert table.matching(str(B)) == [B]
-    assert table.matching(str(B)[:6].lower()) == [B]
-    assert table.matching("") == [A, B, C, E]
-    assert table.matching("ZZ") == []
-    assert table.matching("not an id!") == []
-    assert table.matching(str(B) + "0") == []
-
-
 def info_with(*entries: UpdateEntry) -> RepoInfo:
     return RepoInfo(
         spec_version=2,

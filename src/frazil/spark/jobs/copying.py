@@ -1,6 +1,6 @@
-"""Files ingested, clones, exports, imports and upgrades by URL, copied by Spark's tasks.
+"""Ingests, clones, exports, imports and upgrades by URL, with the copying done by Spark's tasks.
 
-`frazil.ingestion`, `frazil.transfer` and `frazil.upgrading` are how.
+The work itself is in `frazil.ingestion`, `frazil.transfer` and `frazil.upgrading`.
 """
 
 from __future__ import annotations

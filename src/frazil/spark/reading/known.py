@@ -1,4 +1,4 @@
-"""What statistics tell of the chunks of a column."""
+"""Statistics of the chunks of a column, for skipping chunks and for answering aggregates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of chunks on Spark: tasks read chunks, the driver keeps what they hold."""
+"""Statistics of chunks on Spark: tasks read and measure chunks, the driver stores the results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rules of the format checked by many tasks, with the findings as a DataFrame.
+"""Checks the rules of the format with many tasks, and returns the findings as a DataFrame.
 
-`frazil.fsck` is how.
+The checks themselves are in `frazil.fsck`.
 """
 
 from __future__ import annotations

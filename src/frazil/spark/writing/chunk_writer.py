@@ -1,4 +1,4 @@
-"""Rows to chunks: rows in the order of their chunks go in, references to stored chunks come out.
+"""Builds chunks from rows: takes rows in the order of their chunks, returns references.
 
 A chunk is put together once, from the rows that it has and, where those leave gaps, from what is
 there now. Memory holds one chunk of each array and what is about to be stored.

@@ -1,4 +1,4 @@
-"""What is asked of the files of an old generation: records of the model, whatever the bytes."""
+"""The interface to the files of an old generation: records of the model, whatever the bytes."""
 
 from __future__ import annotations
 
