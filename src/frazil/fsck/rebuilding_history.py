@@ -255,8 +255,8 @@ def fix_config_file(storage: Storage) -> ConfigFix | None:
     for key in _backups(storage, CONFIG_KEY):
         older = storage.get(key)
         if older is not None and _is_readable(older):
-            return ConfigFix(*_config_step(CONFIG_KEY, key), older)
-    return ConfigFix(*_config_step(CONFIG_KEY, None))
+            return ConfigFix(*_told(CONFIG_KEY, key), older)
+    return ConfigFix(*_told(CONFIG_KEY, None))
 
 
 def fix_config(storage: Storage, info: RepoInfo) -> ConfigFix | None:
@@ -267,8 +267,8 @@ def fix_config(storage: Storage, info: RepoInfo) -> ConfigFix | None:
         blob = storage.get(key)
         older = None if blob is None else read_repo(blob, key)[0]
         if older is not None and not [*check_config(older.config, key)]:
-            return ConfigFix(*_config_step(REPO_KEY, key), config=older.config)
-    return ConfigFix(*_config_step(REPO_KEY, None))
+            return ConfigFix(*_told(REPO_KEY, key), config=older.config)
+    return ConfigFix(*_told(REPO_KEY, None))
 
 
 def _backups(storage: Storage, key: str) -> list[str]:
@@ -285,7 +285,7 @@ def _is_readable(blob: bytes) -> bool:
     return True
 
 
-def _config_step(target: str, backup: str | None) -> tuple[RepairStep, str]:
+def _told(target: str, backup: str | None) -> tuple[RepairStep, str]:
     detail = "no configuration" if backup is None else f"the configuration of {backup}"
     lost = "there is no older one" if backup is None else f"that of {backup} takes its place"
     return RepairStep(
