@@ -99,7 +99,7 @@ class JobReport(ReportView):
     """arrays whose cells went through Spark's shuffle"""
 
 
-def run_told(
+def run_with_progress(
     runner: Runner,
     work: Callable[[T], R],
     items: Sequence[T],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -110,9 +111,10 @@ def absolute(node: ast.ImportFrom, package: str) -> str | None:
     return rest if head == "frazil" else None
 
 
-IMPORTS: Final = tuple(
-    found for module, path in MODULES.items() for found in imports_of(module, path)
-)
+@cache
+def all_imports() -> tuple[Import, ...]:
+    """Every import of a module of ours by another; found when asked for, as it takes seconds."""
+    return tuple(found for module, path in MODULES.items() for found in imports_of(module, path))
 
 
 def test_every_module_has_a_layer() -> None:
@@ -123,7 +125,7 @@ def test_every_module_has_a_layer() -> None:
 def test_imports_point_down() -> None:
     upward = [
         str(found)
-        for found in IMPORTS
+        for found in all_imports()
         # The package's front door imports from everywhere and is imported by edges only.
         if found.importer != "" and RANK[layer(found.imported)] > RANK[layer(found.importer)]
     ]
@@ -132,7 +134,7 @@ def test_imports_point_down() -> None:
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for found in IMPORTS:
+    for found in all_imports():
         # A package's `__init__` is imported with each of its modules; it may re-export them.
         is_own_package = found.importer.startswith(f"{found.imported}.") or found.importer == ""
         if found.imported in graph and not is_own_package and found.imported != found.importer:

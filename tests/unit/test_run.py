@@ -8,7 +8,7 @@ import time
 import pytest
 
 from frazil.progress import Progress
-from frazil.run import AHEAD, LocalRunner, by_size, run_told
+from frazil.run import AHEAD, LocalRunner, by_size, run_with_progress
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -52,7 +52,9 @@ def test_what_nobody_takes_is_not_begun() -> None:
 
 def test_progress_counts_what_items_stand_for() -> None:
     told: list[Progress] = []
-    found = run_told(LocalRunner(1), len, ["aa", "b"], told.append, "letters", counts=[2, 1])
+    found = run_with_progress(
+        LocalRunner(1), len, ["aa", "b"], told.append, "letters", counts=[2, 1]
+    )
     assert dict(found) == {0: 2, 1: 1}
     assert told == [Progress("letters", done, 3) for done in (0, 2, 3)]
 

@@ -48,7 +48,7 @@ from frazil.maintenance.listing import ID_NAME, batched, list_older
 from frazil.maintenance.walk import DECODED_REF_BYTES
 from frazil.model.history import ManifestFile
 from frazil.progress import Progress, Tell, silent
-from frazil.run import LocalRunner, Runner, by_size, in_order, run_told
+from frazil.run import LocalRunner, Runner, by_size, in_order, run_with_progress
 from frazil.statistics.files import Checksums
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage
@@ -224,7 +224,7 @@ class _Walk:
         counts: Sequence[int] | None = None,
         size_bytes: int = 0,
     ) -> Iterator[R]:
-        run = run_told(
+        run = run_with_progress(
             self._runner, work, items, self._tell, what, counts=counts, size_bytes=size_bytes
         )
         return in_order(run)

@@ -286,7 +286,7 @@ class RepositoryFiles:
             # A log that is no file is derived from snapshots, which are checked themselves.
             return self._record(name, key, fresh) if self.storage.head(key) else None
         blob = self.storage.get(key)
-        return None if blob is None else self._noted(key, read(blob, key))
+        return None if blob is None else self._remember_unchecked(key, read(blob, key))
 
     def _record(self, name: K, key: str, fresh: Callable[[K], T | None]) -> CheckedFile[T] | None:
         """A file of an older generation; of its bytes its decoder alone can tell anything."""
@@ -299,7 +299,7 @@ class RepositoryFiles:
                 raise
             return CheckedFile(findings=(Finding(Code.FILE_DAMAGED, key, str(error)),))
 
-    def _noted(self, key: str, read: CheckedFile[T]) -> CheckedFile[T]:
+    def _remember_unchecked(self, key: str, read: CheckedFile[T]) -> CheckedFile[T]:
         if read.content is not None and not read.is_checked:
             self._unchecked[key] = read.size_bytes
         return read

@@ -231,13 +231,13 @@ def check_commit(files: RepositoryFiles, link: SnapshotNode, *, whole: bool) -> 
         if checked.snapshot is not None:
             checked.findings += _against_entry(link, checked.snapshot)
         spec = 0 if read is None else read.spec
-        large = _brought(files, link, checked.snapshot) > LARGE_COMMIT
+        large = _new_references(files, link, checked.snapshot) > LARGE_COMMIT
         with files.large if large else nullcontext():
             checked.has_log = _check_log(files, link, checked.snapshot, spec, checked.findings)
     return checked
 
 
-def _brought(files: RepositoryFiles, link: SnapshotNode, snapshot: Snapshot | None) -> int:
+def _new_references(files: RepositoryFiles, link: SnapshotNode, snapshot: Snapshot | None) -> int:
     """References in manifests that the parent of a snapshot does not have."""
     if snapshot is None:
         return 0

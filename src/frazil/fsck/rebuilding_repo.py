@@ -188,7 +188,7 @@ def rebuild_repo(files: RepositoryFiles, tips: Mapping[str, SnapshotId]) -> Rebu
     step = RepairStep(
         Action.RESTORE_REPO,
         REPO_KEY,
-        _told(name, growth),
+        _described(name, growth),
         {
             "backup": name,
             "branches": {key: str(tip) for key, tip in sorted(growth.branches.items())},
@@ -209,7 +209,7 @@ _ALL_LOST: Final = (
 )
 
 
-def _told(name: str | None, growth: _Growth) -> str:
+def _described(name: str | None, growth: _Growth) -> str:
     source = f"from the backup {name}" if name else "from snapshot files alone"
     named = [f"{one} as the tip of {branch!r}" for one, branch in growth.tips()]
     return source + (f", with {', '.join(named)}" if named else "")

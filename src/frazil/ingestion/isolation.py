@@ -220,9 +220,9 @@ def serve_parser() -> None:
         try:
             answer: tuple[bool, bool, Any] = (True, True, work(*args, **kwargs))
         except Exception as error:
-            answer = (False, not isinstance(error, MemoryError), _told(error))
+            answer = (False, not isinstance(error, MemoryError), _picklable(error))
         except BaseException as error:  # a panic of Rust, after which nothing is sure
-            answer = (False, False, _told(error))
+            answer = (False, False, _picklable(error))
         _alarm(0)
         is_good, stays, found = answer
         # What earlier calls left behind may be so much that a new process should do the next ones.
@@ -238,7 +238,7 @@ def _alarm(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, PATIENCE * seconds)
 
 
-def _told(error: BaseException) -> Exception:
+def _picklable(error: BaseException) -> Exception:
     """An error that the other side can unpickle."""
     with contextlib.suppress(Exception):
         pickle.loads(pickle.dumps(error))

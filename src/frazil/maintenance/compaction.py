@@ -23,7 +23,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many, is_below, node_path
 from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
-from frazil.run import LocalRunner, Runner, by_size, run_told
+from frazil.run import LocalRunner, Runner, by_size, run_with_progress
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Storage
 from frazil.storage.pool import ahead
@@ -116,7 +116,7 @@ def compact_chunks(
             for part in by_size(table.length.tolist(), ITEM_PACKS * wanted.max_object)
         ]
     work = _Repack(state.context, wanted, state if runner is None else None)
-    for number, table in run_told(runner or LocalRunner(1), work, items, progress, "packs",
+    for number, table in run_with_progress(runner or LocalRunner(1), work, items, progress, "packs",
                                   size_bytes=done.bytes_rewritten):  # fmt: skip
         placed.setdefault(items[number][0], []).append(table)
     for name, tables in placed.items():

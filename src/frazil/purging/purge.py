@@ -97,7 +97,7 @@ def purge(
         _require_cleaned(context.storage)
     found = find(context, wanted)
     if dry_run:
-        return _told(context, found, _plan(context, found), None)
+        return _report_of(context, found, _plan(context, found), None)
     limit = deletable_before(context.place, unsafe_minimum_age)
     rewriter = Rewriter.of(context, found)
     for _ in attempts(context.config.update_retries()):
@@ -106,7 +106,7 @@ def purge(
         batch = f"{batch_name()}-purge"
         if _is_settled(context, found, rewriter, batch):
             break
-    report = _told(context, found, plan, rewriter)
+    report = _report_of(context, found, plan, rewriter)
     _destroy(context, found, plan, rewriter, batch, delete_backups=delete_backups)
     if isinstance(context.refs, RepoObjectRefs):
         # The newest backup is what repair begins with, and must name snapshots that exist.
@@ -149,7 +149,7 @@ def _plan(context: Context, found: PurgeMatches) -> Erasure:
     return erasing.plan_erasure(context.storage, found, found.tainted)
 
 
-def _told(
+def _report_of(
     context: Context, found: PurgeMatches, plan: Erasure, rewriter: Rewriter | None
 ) -> PurgeReport:
     """What an erasure comes to."""

@@ -20,7 +20,7 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
-from frazil.run import LocalRunner, Runner, by_size, run_told
+from frazil.run import LocalRunner, Runner, by_size, run_with_progress
 from frazil.statistics.files import (
     MANY_FILES,
     StatisticsIndex,
@@ -129,7 +129,7 @@ def analyze(
     kept: dict[bytes, list[Rows]] = {}
     read = failed = files = 0
     problems: list[str] = []
-    for number, answer in run_told(
+    for number, answer in run_with_progress(
         runner or LocalRunner(), Measure(context), plan.portions, progress, "chunks",
         counts=counts, size_bytes=sum(sizes),
     ):  # fmt: skip

@@ -51,9 +51,9 @@ def retract_if_gone(
     """Delete rows if their snapshot is no longer in history, even if their files were merged."""
     if not any(map(len, held.values())) or context.refs.is_there(snapshot_id):
         return DroppedRows()
-    told = np.unique(np.concatenate([row_keys(each) for parts in held.values() for each in parts]))
+    keys = np.unique(np.concatenate([row_keys(each) for parts in held.values() for each in parts]))
 
     def stays(rows: Rows) -> Flags:
-        return found_in(told, row_keys(rows)) < 0
+        return found_in(keys, row_keys(rows)) < 0
 
     return drop_rows(context.place, stays)

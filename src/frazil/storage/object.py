@@ -145,7 +145,7 @@ class ObjectStorage(Storage):
                     return None
                 first, last = found.range
                 if last - first <= 2 * self._part_bytes:
-                    with self._told("read", key):
+                    with self._translated("read", key):
                         return bytes(found.bytes())
         except BeyondError:
             return self._nothing(key, start, end)
@@ -177,7 +177,7 @@ class ObjectStorage(Storage):
             version = version_of(found.meta)
             if known is not None and version == known:
                 return Unchanged()
-            with self._told("read", key):
+            with self._translated("read", key):
                 return Fetched(bytes(found.bytes()), version)
 
     def head(self, key: str) -> Listed | None:
@@ -243,7 +243,7 @@ class ObjectStorage(Storage):
         # Keys with a leading slash can only be listed by asking for everything.
         wanted = None if self._clients.is_rooted else root + prefix
         found: list[Listed] = []
-        with self._clients.gate, self._told("list", prefix):
+        with self._clients.gate, self._translated("list", prefix):
             for batch in obstore.list(self._clients.reader, wanted or None, chunk_size=1000):
                 for meta in batch:
                     path = meta["path"]
@@ -255,7 +255,7 @@ class ObjectStorage(Storage):
     def _list_odd(self, prefix: str, limit: int = 1000) -> Iterator[Listed]:
         place = self.place
         assert isinstance(place, S3Place)  # other stores have no empty parts in their keys
-        with self._clients.gate, self._told("list", prefix):
+        with self._clients.gate, self._translated("list", prefix):
             yield from list_odd(self._clients, place, prefix, limit)
 
     def list_between(self, prefix: str, first: str, last: str) -> Iterator[Listed]:
@@ -273,7 +273,7 @@ class ObjectStorage(Storage):
         offset = f"{root}{prefix}{_before(first)}" if first else None
         start, stop = prefix + first, prefix + last
         found: list[Listed] = []
-        with self._clients.gate, self._told("list", prefix):
+        with self._clients.gate, self._translated("list", prefix):
             for batch in obstore.list(
                 self._clients.reader, root + prefix, offset=offset, chunk_size=1000
             ):
@@ -295,7 +295,7 @@ class ObjectStorage(Storage):
 
     def _is_empty(self) -> bool:
         wanted = self._clients.full("") or None
-        with self._clients.gate, self._told("list", ""):
+        with self._clients.gate, self._translated("list", ""):
             return not any(obstore.list(self._clients.reader, wanted, chunk_size=10))
 
     # --- writing ---
@@ -303,7 +303,7 @@ class ObjectStorage(Storage):
     def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
         """Write the object, in parts when it is large."""
         self._check_writable(key)
-        with self._clients.gate, self._told("write", key):
+        with self._clients.gate, self._translated("write", key):
             obstore.put(
                 self._clients.writer,
                 self._clients.full(key),
@@ -322,7 +322,7 @@ class ObjectStorage(Storage):
 
         async def one(item: tuple[str, Bytes]) -> None:
             key, data = item
-            with self._told("write", key):
+            with self._translated("write", key):
                 await obstore.put_async(
                     client,
                     self._clients.full(key),
@@ -359,12 +359,12 @@ class ObjectStorage(Storage):
                 found = begin_get(self._clients, source, {"if_match": tag} if tag else {})
                 if found is None or not is_same(version_of(found.meta), expected):
                     return LostRace(source)
-                with self._told("read", source):
+                with self._translated("read", source):
                     data = bytes(found.bytes())
         except foreign.PreconditionError:
             return LostRace(source)
         extra = {name: text for name, text in found.attributes.items() if name != WRITE_ID}
-        with self._clients.gate, self._told("write", target):
+        with self._clients.gate, self._translated("write", target):
             done = obstore.put(
                 self._clients.writer,
                 self._clients.full(target),
@@ -379,7 +379,7 @@ class ObjectStorage(Storage):
         self._check_writable(target)
         check_key(source)
         try:
-            with self._clients.gate, self._told("copy", source):
+            with self._clients.gate, self._translated("copy", source):
                 obstore.copy(
                     self._clients.writer, self._clients.full(source), self._clients.full(target)
                 )
@@ -512,7 +512,7 @@ class ObjectStorage(Storage):
 
         async def one(start: int) -> None:
             options: Any = {"range": (start, min(start + step, last)), **same}
-            with self._told("read", key):
+            with self._translated("read", key):
                 found = await obstore.get_async(client, full, options=options)
                 part = await found.bytes_async()
             whole[start - first : start - first + len(part)] = memoryview(part)
@@ -565,7 +565,7 @@ class ObjectStorage(Storage):
         """Make a read again when its reply breaks off."""
         return whole(read, self._clients.settings)
 
-    def _told(self, action: str, key: str) -> AbstractContextManager[None]:
+    def _translated(self, action: str, key: str) -> AbstractContextManager[None]:
         return translate_errors(action, key, self.url)
 
     def _fault(self, error: BaseException, action: str, key: str) -> Exception:

@@ -138,7 +138,7 @@ class ObjectSource:
                     wanted.check_end(found.meta["size"])  # before memory is taken for it
                     return wanted.check_size(bytes(found.bytes()))
                 except FOREIGN as error:
-                    raise self._told(wanted, error) from None
+                    raise self._storage_error(wanted, error) from None
         count = min(self._most, -(-wanted.size // self._part))
         step = -(-wanted.size // count)
         starts = range(wanted.start, wanted.end, step)
@@ -157,7 +157,7 @@ class ObjectSource:
             wanted.check_end(found.meta["size"])
             return wanted.check_size(bytes(await found.bytes_async()))
         except FOREIGN as error:
-            raise self._told(wanted, error) from None
+            raise self._storage_error(wanted, error) from None
 
     def _options(self, wanted: WantedRange) -> Any:  # noqa: ANN401  (a TypedDict)
         options: dict[str, object] = {"range": (wanted.start, wanted.end)}
@@ -171,7 +171,7 @@ class ObjectSource:
                 pass
         return options
 
-    def _told(self, wanted: WantedRange, error: BaseException) -> StorageError:
+    def _storage_error(self, wanted: WantedRange, error: BaseException) -> StorageError:
         if isinstance(error, foreign.PreconditionError):
             return wanted.modified()
         if status_of(error) == 416:

@@ -16,7 +16,7 @@ from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
 from frazil.repository import Repository
-from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_told
+from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_with_progress
 from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
@@ -200,7 +200,7 @@ def _copy(
         for part in by_size(sizes, TASK_BYTES, TASK_CHUNKS)
     ]
     counts = [len(names) for names, _ in items]
-    answers = run_told(
+    answers = run_with_progress(
         runner, work, items, progress, "objects", counts=counts, size_bytes=sum(sizes)
     )
     return sum(size for _, size in answers)

@@ -16,7 +16,15 @@ from frazil.model.documents import document_of
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Node
 from frazil.progress import Tell
-from frazil.run import EMPTY_GROUP, JobReport, LocalRunner, Runner, by_size, path_of, run_told
+from frazil.run import (
+    EMPTY_GROUP,
+    JobReport,
+    LocalRunner,
+    Runner,
+    by_size,
+    path_of,
+    run_with_progress,
+)
 from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
@@ -80,7 +88,7 @@ def export(
     work = ExportChunks(state.context, storage, top)
     size_bytes = sum(item.size_bytes for item in items)
     chunks = size = 0
-    for _, done in run_told(runner, work, items, progress, "parts", size_bytes=size_bytes):
+    for _, done in run_with_progress(runner, work, items, progress, "parts", size_bytes=size_bytes):
         chunks, size = chunks + done[0], size + done[1]
     # The root comes last.
     documents = {node.path: node.user_data for node in nodes}

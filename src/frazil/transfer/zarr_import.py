@@ -27,7 +27,7 @@ from frazil.run import (
     commit_job,
     copy_groups,
     path_of,
-    run_told,
+    run_with_progress,
     scratch_array,
 )
 from frazil.session import Session
@@ -92,7 +92,7 @@ def import_zarr(
     tables: dict[int, list[ChunkTable]] = {}
     counts = [len(chunks) for _, chunks in items]
     sizes = sum(each.size for chunks in found.chunks.values() for each in chunks)
-    for at, table in run_told(
+    for at, table in run_with_progress(
         runner, work, items, progress, "chunks", counts=counts, size_bytes=sizes
     ):
         tables.setdefault(items[at][0], []).append(table)

@@ -84,10 +84,12 @@ class Explorer:
             except FrazilError as error:
                 return self._failure(error, name if is_page else None, is_page=is_page)
             except RecursionError:
-                return self._told(400, "a document is nested too deeply", name, is_page=is_page)
+                return self._error_response(
+                    400, "a document is nested too deeply", name, is_page=is_page
+                )
             except Exception:
                 log.exception("a page failed")
-                return self._told(500, UNEXPECTED, name, is_page=is_page)
+                return self._error_response(500, UNEXPECTED, name, is_page=is_page)
 
         return handle
 
@@ -140,7 +142,7 @@ class Explorer:
         text = raw.decode("ascii", "replace").partition("?")[0].removeprefix("/zarr/")
         try:
             crew = self.library.find(split_path(text)[0]).name
-            asked, piece = self._asked(request), self.settings.limits.piece
+            asked, piece = self._request_headers(request), self.settings.limits.piece
             found = await self.workers.run(crew, serve_key, self.library, text, asked, piece)
         except FrazilError as error:
             return _plain(_key_status(error, text), safe(str(error)))
@@ -160,7 +162,7 @@ class Explorer:
         for read in rest:
             yield await self.workers.run(crew, read, is_begun=True)
 
-    def _asked(self, request: Request) -> RequestHeaders:
+    def _request_headers(self, request: Request) -> RequestHeaders:
         headers = request.headers
         return RequestHeaders(
             headers.get("range"),
@@ -173,9 +175,11 @@ class Explorer:
     # --- failures ---
 
     def _failure(self, error: FrazilError, name: str | None, *, is_page: bool) -> Response:
-        return self._told(status_of(error), safe(str(error)), name, is_page=is_page)
+        return self._error_response(status_of(error), safe(str(error)), name, is_page=is_page)
 
-    def _told(self, status: int, text: str, name: str | None, *, is_page: bool) -> Response:
+    def _error_response(
+        self, status: int, text: str, name: str | None, *, is_page: bool
+    ) -> Response:
         if not is_page:
             return JSONResponse({"error": text}, status, {"cache-control": "no-store"})
         shown = next((each for each in self.library if each.name == name), None)
@@ -192,7 +196,9 @@ class Explorer:
     async def on_http_error(self, request: Request, error: Exception) -> Response:
         """A page for an address that leads nowhere."""
         status = error.status_code if isinstance(error, HTTPException) else 500
-        return self._told(status, f"there is nothing at {request.url.path}", None, is_page=True)
+        return self._error_response(
+            status, f"there is nothing at {request.url.path}", None, is_page=True
+        )
 
 
 def _list_row(shown: ServedRepository) -> ListRow:

@@ -15,7 +15,7 @@ import xarray as xr
 
 from frazil.errors import AlreadyExistsError, ErrorKind, invalid_option
 from frazil.progress import Progress, Tell, silent
-from frazil.run import JobReport, commit_job, copy_groups, path_of, run_told
+from frazil.run import JobReport, commit_job, copy_groups, path_of, run_with_progress
 from frazil.session import ForkSession, Session
 from frazil.spark import tasks
 from frazil.spark.jobs.block_tasks import (
@@ -202,7 +202,9 @@ class _Run:
             found = _reduce(runner.spark, filling, progress)
         else:
             found = GatheredChunks()
-            for _, parts in run_told(runner, filling, range(work.count), progress, "blocks"):
+            for _, parts in run_with_progress(
+                runner, filling, range(work.count), progress, "blocks"
+            ):
                 found.add(parts)
         for number, output in enumerate(kept):
             node = writing.state.array(path_of(self._place, output.name))

@@ -15,7 +15,7 @@ from frazil.ingestion.pipeline import branch_of
 from frazil.ingestion.pipeline import ingest as ingest_here
 from frazil.ingestion.request import Files, IngestOptions
 from frazil.progress import Tell
-from frazil.run import JobReport, by_size, run_told
+from frazil.run import JobReport, by_size, run_with_progress
 from frazil.spark import tasks
 from frazil.spark.location import RepositoryLocation, open_pinned
 from frazil.spark.options.table import STORAGE
@@ -201,7 +201,7 @@ def upgrade_older(
             parts = by_size(sizes, TASK_BYTES, TASK_CHUNKS)
             items = [[transfers[number] for number in part] for part in parts]
             counts = [len(item) for item in items]
-            for _ in run_told(runner, work, items, progress, "chunks", counts=counts):
+            for _ in run_with_progress(runner, work, items, progress, "chunks", counts=counts):
                 pass
 
         return move

@@ -30,7 +30,7 @@ from frazil.ids import parent_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Progress, Tell, silent
-from frazil.run import JobReport, commit_job, copy_groups, path_of, run_told, scratch_array
+from frazil.run import JobReport, commit_job, copy_groups, path_of, run_with_progress, scratch_array
 from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, RechunkPlan, plan_array
@@ -204,7 +204,7 @@ def _run(
     count = prod(plan.blocks)
     readers = tasks.task_count(count, plan.size_bytes, work.limit)
     if not plan.needs_shuffle:
-        for _, found in run_told(runner, work, range(count), progress, plan.path):
+        for _, found in run_with_progress(runner, work, range(count), progress, plan.path):
             gathered.add(found)
         return readers
     chunk_bytes = max(1, prod(plan.chunks) * plan.item_bytes)

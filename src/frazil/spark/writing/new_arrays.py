@@ -123,7 +123,7 @@ def models(request: WriteRequest) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _noted(column: t.StructField) -> Mapping[str, Any]:
+def _attributes_in_metadata(column: t.StructField) -> Mapping[str, Any]:
     """The attributes that a column brings along; none if its note is not one of ours."""
     try:
         found = json.loads((column.metadata or {}).get(NOTE, "{}"))
@@ -166,7 +166,7 @@ def new_array(
     name = column.name
     natural, encoding = _natural(column)
     is_label = dims == (name,)
-    attributes = {**_noted(column), **encoding}
+    attributes = {**_attributes_in_metadata(column), **encoding}
     if is_label and encoding:
         attributes.setdefault("standard_name", "time")
     if model is not None:

@@ -175,9 +175,9 @@ class G1Files(LegacyFiles):
     ) -> None:
         super().__init__(storage, generation, names, root)
         self._state = state
-        self._noted: set[SnapshotId] = set()
+        self._seen_snapshots: set[SnapshotId] = set()
         self._grids: dict[ManifestId, dict[NodeId, set[Grid]]] = {}
-        """chunks along the axes of arrays, as the snapshots noted have them"""
+        """chunks along the axes of arrays, as the snapshots that were read have them"""
 
     # --- names ---
 
@@ -240,14 +240,14 @@ class G1Files(LegacyFiles):
                 for ref in node.manifests:
                     arrays = self._grids.setdefault(ref.id, {})
                     arrays.setdefault(node.id, set()).add(node.grid)
-        self._noted.add(item.id)
+        self._seen_snapshots.add(item.id)
         return record
 
     def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Grid]]:
         """The grids of all arrays that have references in an inventory, whichever is read first."""
         held = self._state.find()
         for item in held.state.snapshots if held is not None else ():
-            if item.id not in self._noted:
+            if item.id not in self._seen_snapshots:
                 with contextlib.suppress(FormatError):  # does not matter to readers of others
                     self._decoded(item, self.folders["snapshots"] + item.structure_file)
         return self._grids.get(id, {})
