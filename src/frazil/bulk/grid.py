@@ -23,6 +23,9 @@ from frazil.model.nodes import ArrayNode
 
 I64: TypeAlias = npt.NDArray[np.int64]
 
+LONGEST: Final = 1 << 62
+"""Elements of an axis or a chunk at most: two such numbers can be added in 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
@@ -119,6 +122,8 @@ def _axis(length: int, axis: int | list[Any]) -> GridAxis:
             break
         first += count
         start += size * count
+    if max(length, start, *sizes) > LONGEST:
+        raise _bad(f"at most {LONGEST} elements along an axis can be read")
     if start < length:
         raise _bad(f"chunks cover {start} of {length} elements")
     return GridAxis(length, tuple(sizes) or (1,), tuple(firsts) or (0,), tuple(starts) or (0,))
