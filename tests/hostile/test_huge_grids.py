@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.repository import Repository
 from frazil.statistics.lookup import lookup
 from frazil.storage.memory import MemoryStorage
@@ -204,3 +204,19 @@ def test_chunks_of_many_lengths_are_shown_without_listing_them() -> None:
         assert array.largest_chunk == (4,)
         with pytest.raises(InvalidInputError, match="too many to list"):
             _ = array.chunks
+
+
+def test_more_axes_than_numpy_has_are_refused() -> None:
+    repository, _ = repository_of(array_document(*[1] * 65), chunks={})
+    with pytest.raises(InvalidInputError, match="at most 64 can be read"):
+        repository.readonly_session("main").array("a")[...]
+
+
+def test_what_zarr_does_not_know_either_is_told_with_the_array() -> None:
+    document = json.loads(array_document(10))
+    endless = {"name": "fixed_length_utf32", "configuration": {"length_bytes": 1 << 42}}
+    document |= {"data_type": endless, "fill_value": ""}
+    repository, _ = repository_of(json.dumps(document).encode(), chunks={})
+    with pytest.raises(FormatError, match="neither Frazil nor zarr can read") as caught:
+        repository.readonly_session("main").array("a")[:1]
+    assert caught.value.facts["path"] == "/a"
