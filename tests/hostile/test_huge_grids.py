@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.repository import Repository
+from frazil.statistics.lookup import lookup
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.support.nodes import array_document, group_document, write_keys
@@ -142,3 +144,79 @@ def test_too_many_regions_are_refused_by_those_who_read_all(
     old, new = Session(context, first), Session(context, last)
     with pytest.raises(InvalidInputError, match="too many cells"):
         next(comparison_parts(pair, old.state, new.state))
+
+
+def rectilinear(length: int, *runs: int | list[int]) -> bytes:
+    """An array with one axis of chunks of different lengths."""
+    document = json.loads(array_document(length))
+    document["chunk_grid"] = {
+        "name": "rectilinear",
+        "configuration": {"chunk_shapes": [list(runs)]},
+    }
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        array_document(2**63 + 10, chunks=(2**40,)),
+        array_document(2**64 - 1, chunks=(2**64 - 1,)),
+        array_document(10, chunks=(2**64 - 1,)),
+        rectilinear(20, 10, [2**62, 2], 10),
+    ],
+)
+def test_axes_that_64_bits_cannot_address_are_refused(document: bytes) -> None:
+    repository, _ = repository_of(document, chunks={"a/c/0": b"\7"})
+    session = repository.readonly_session("main")
+    for read in (lambda: session.array("a")[:1], repository.audit.analyze):
+        with pytest.raises(InvalidInputError, match="elements along an axis can be read"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("shape", "cells"),
+    [
+        ((1 << 32, 1 << 32), None),
+        ((1 << 40, 1 << 40), None),
+        (((1 << 32) + 1, (1 << 32) - 1), None),
+        ((1 << 31, 1 << 31), 1 << 62),
+        ((3, 5), 15),
+    ],
+)
+def test_cells_are_known_only_where_they_can_be_counted(
+    shape: tuple[int, ...], cells: int | None
+) -> None:
+    repository, _ = repository_of(array_document(*shape, chunks=shape, fill_value=1), chunks={})
+    state = repository.readonly_session("main").state
+    found = lookup(state, state.array("/a"), np.zeros((1, len(shape)), np.int64))
+    assert found.known.tolist() == [cells is not None]
+    if cells is not None:
+        assert (found.count.tolist(), found.missing.tolist()) == ([cells], [0])
+        assert found.has_sum.tolist() == [cells < 1 << 62]
+
+
+def test_chunks_of_many_lengths_are_shown_without_listing_them() -> None:
+    repository, _ = repository_of(rectilinear(2**32 + 1, [1, 2**32 - 3], [4, 1]), chunks={})
+    array = repository.readonly_session("main").array("a")
+    with memory(10 * MIB):
+        assert "chunks=at most (4,)" in repr(array)
+        assert "at most (4,)" in array._repr_html_()
+        assert array.largest_chunk == (4,)
+        with pytest.raises(InvalidInputError, match="too many to list"):
+            _ = array.chunks
+
+
+def test_more_axes_than_numpy_has_are_refused() -> None:
+    repository, _ = repository_of(array_document(*[1] * 65), chunks={})
+    with pytest.raises(InvalidInputError, match="at most 64 can be read"):
+        repository.readonly_session("main").array("a")[...]
+
+
+def test_what_zarr_does_not_know_either_is_told_with_the_array() -> None:
+    document = json.loads(array_document(10))
+    endless = {"name": "fixed_length_utf32", "configuration": {"length_bytes": 1 << 42}}
+    document |= {"data_type": endless, "fill_value": ""}
+    repository, _ = repository_of(json.dumps(document).encode(), chunks={})
+    with pytest.raises(FormatError, match="neither Frazil nor zarr can read") as caught:
+        repository.readonly_session("main").array("a")[:1]
+    assert caught.value.facts["path"] == "/a"

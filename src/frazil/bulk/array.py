@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from frazil.bulk.read import (
 )
 from frazil.bulk.write import write_region
 from frazil.drawing.markup import Html, escaped, fields, folded, frame, table
+from frazil.errors import InvalidInputError
 from frazil.masking import clean, shown_data
 from frazil.transaction.keys import clean_path
 from frazil.transaction.views import chunk_view, views
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     import zarr
 
 Chunks: TypeAlias = tuple[int, ...] | tuple[tuple[int, ...], ...]
+
+MOST_LISTED: Final = 1 << 20
+"""Chunks of different lengths along an axis that are told one by one,"""
+MOST_SHOWN: Final = 100
+"""and that a person wants to see."""
 
 
 class BulkArray:
@@ -89,7 +95,11 @@ class BulkArray:
 
     @property
     def chunks(self) -> Chunks:
-        """Shape of what is decoded at a time; lengths along each axis where they differ."""
+        """Shape of what is decoded at a time; lengths along each axis where they differ.
+
+        Raises:
+            InvalidInputError: they differ, and there are too many to list.
+        """
         layout = self._opened().layout
         if layout is None:
             return self._zarr().chunks
@@ -97,6 +107,14 @@ class BulkArray:
         if all(axis.is_regular for axis in grid):
             return tuple(axis.sizes[0] for axis in grid)
         return tuple(map(_lengths, grid))
+
+    @property
+    def largest_chunk(self) -> Shape:
+        """At most so long is what is decoded at a time, along each axis."""
+        layout = self._opened().layout
+        if layout is None:
+            return self._zarr().chunks
+        return tuple(max(axis.sizes) for axis in layout.inner_grid)
 
     @property
     def shards(self) -> Shape | None:
@@ -123,10 +141,17 @@ class BulkArray:
         """Names of its axes, if it has any."""
         return self._opened().node.dimension_names
 
-    def __repr__(self) -> str:
-        return clean(
-            f"<BulkArray {self._path} shape={self.shape} dtype={self.dtype} chunks={self.chunks}>"
+    @property
+    def _shown_chunks(self) -> str:
+        layout = self._opened().layout
+        is_listed = layout is None or all(
+            axis.is_regular or axis.count <= MOST_SHOWN for axis in layout.inner_grid
         )
+        return str(self.chunks) if is_listed else f"at most {self.largest_chunk}"
+
+    def __repr__(self) -> str:
+        facts = f"shape={self.shape} dtype={self.dtype} chunks={self._shown_chunks}"
+        return clean(f"<BulkArray {self._path} {facts}>")
 
     def _repr_html_(self) -> str:
         return frame(f"BulkArray {self._path}", views(self._views()))
@@ -135,7 +160,7 @@ class BulkArray:
         named = zip(self.dims or (None,) * self.ndim, self.shape, strict=True)
         axes = (f"{name}: {size:,}" if name else f"{size:,}" for name, size in named)
         facts = {"shape": f"({', '.join(axes)})", "type": str(self.dtype)}
-        facts["chunks"] = str(self.chunks)
+        facts["chunks"] = self._shown_chunks
         if self.shards is not None:
             facts["shards"] = str(self.shards)
         facts["in memory"] = f"{self.nbytes:,} bytes"
@@ -221,6 +246,10 @@ class Access:
 
 def _lengths(axis: GridAxis) -> tuple[int, ...]:
     """Lengths of all chunks along an axis, as far as they hold elements."""
+    if axis.count > MOST_LISTED:
+        raise InvalidInputError(
+            f"{axis.count} chunks of different lengths are too many to list; see largest_chunk"
+        )
     chunks = np.arange(axis.count)
     ends = np.minimum(axis.start_of(chunks) + axis.size_of(chunks), axis.length)
     return tuple(np.diff(ends, prepend=0).tolist())

@@ -23,6 +23,11 @@ from frazil.model.nodes import ArrayNode
 
 I64: TypeAlias = npt.NDArray[np.int64]
 
+MOST_AXES: Final = 64
+"""as many as numpy has"""
+LONGEST: Final = 1 << 62
+"""Elements of an axis or a chunk at most: two such numbers can be added in 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class GridAxis:
@@ -93,6 +98,8 @@ def parse_grid(document: Mapping[str, Any]) -> Grid:
     """Read the chunk grid of a `zarr.json` document."""
     shape = tuple(document["shape"])
     name, given = document["chunk_grid"]["name"], document["chunk_grid"]["configuration"]
+    if len(shape) > MOST_AXES:
+        raise _bad(f"{len(shape)} axes, and at most {MOST_AXES} can be read")
     axes = given["chunk_shape"] if name == "regular" else given["chunk_shapes"]
     if name not in ("regular", "rectilinear") or len(axes) != len(shape):
         raise _bad(f"grid {name!r} with {len(axes)} axes for an array with {len(shape)}")
@@ -119,6 +126,8 @@ def _axis(length: int, axis: int | list[Any]) -> GridAxis:
             break
         first += count
         start += size * count
+    if max(length, start, *sizes) > LONGEST:
+        raise _bad(f"at most {LONGEST} elements along an axis can be read")
     if start < length:
         raise _bad(f"chunks cover {start} of {length} elements")
     return GridAxis(length, tuple(sizes) or (1,), tuple(firsts) or (0,), tuple(starts) or (0,))

@@ -15,11 +15,11 @@ from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.engine import ArraySource, execute
 from frazil.bulk.fetch import find_chunks
-from frazil.bulk.grid import I64, ArrayLayout, Grid, array_layout, regular_grid
+from frazil.bulk.grid import I64, UNKNOWN, ArrayLayout, Grid, array_layout, regular_grid
 from frazil.bulk.plan import BoxPlan, ChunkPlan, ListPlan, box_plan, point_plan
 from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder
-from frazil.errors import InvalidInputError, SelectionError
+from frazil.errors import ErrorKind, FormatError, FrazilError, InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
 from frazil.storage.pool import fan_out
@@ -268,11 +268,24 @@ def zarr_array(
     path: str,
     mode: Literal["r", "r+"] = "r",
 ) -> zarr.Array[Any]:
-    """The array as zarr sees it, which may know its codecs or its data type."""
+    """The array as zarr sees it, which may know its codecs or its data type.
+
+    Raises:
+        FormatError: it does not.
+    """
     import zarr
 
     store = getattr(owner, "store", owner)
-    return zarr.open_array(store, path=path.strip("/"), mode=mode, zarr_format=3)
+    try:
+        return zarr.open_array(store, path=path.strip("/"), mode=mode, zarr_format=3)
+    except FrazilError:
+        raise
+    except UNKNOWN as error:
+        raise FormatError(
+            f"neither Frazil nor zarr can read this array: {error}",
+            kind=ErrorKind.BAD_METADATA,
+            path=f"/{path.strip('/')}",
+        ) from error
 
 
 def read_by_zarr(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,16 @@ from frazil.statistics.records import (
     RowFlags,
     Rows,
     blank_rows,
+    cell_counts,
     decoding_of,
     identified,
-    shapes,
 )
 from frazil.transaction.working import WorkingState
 
 Numbers: TypeAlias = npt.NDArray[Any]
+
+ROUNDING: Final = 1e-9
+"""How far a sum may be off, as a part of what its values amount to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +63,8 @@ def lookup(
 ) -> Summaries:
     """The statistics of some chunks, (n, ndim), decoded by the CF conventions or in another way.
 
-    Chunks that were never written are always known: they are the fill value.
+    Chunks that were never written are known: they are the fill value. Nothing is known of chunks
+    with more cells than can be counted.
     """
     decoding = decoding_of(node, decoder)
     if decoding is None:
@@ -80,12 +84,12 @@ def summarized(
     grid = decoding.layout.grid
     refs = find_chunks(state, node, np.asarray(coords, np.int64))
     rows, can_be_known = identified(refs, grid, state.context.containers.expand)
-    cells = shapes(grid, refs.coords)[1].prod(axis=1)
+    cells, is_counted = cell_counts(grid, refs.coords)
     at = index.find(rows)
-    known = can_be_known & (at >= 0)
+    known = can_be_known & is_counted & (at >= 0)
     rows[known] = index.rows[at[known]]
     known &= _makes_sense(rows, cells, decoding.form)
-    never = refs.kind == MISSING
+    never = (refs.kind == MISSING) & is_counted
     if never.any():
         rows[never] = _filled(decoding, cells[never])
         known |= never
@@ -102,9 +106,20 @@ def _makes_sense(rows: Rows, cells: I64, form: NumberType) -> Flags:
     if form is not NumberType.NONE:
         found &= has_extremes == (count > rows["nan"])
         found &= ~has_extremes | (low <= high)
-    if form is NumberType.FLOAT:
-        found &= (rows["has"] & RowFlags.SUM == 0) | np.isfinite(_numbers(rows["sum"], form))
+        found &= (rows["has"] & RowFlags.SUM == 0) | _can_be_sums(rows, form)
     return found
+
+
+def _can_be_sums(rows: Rows, form: NumberType) -> Flags:
+    """Whether the sums of rows lie between what the smallest and the largest values add up to."""
+    total, low, high = (
+        _numbers(rows[name], form).astype(np.float64) for name in ("sum", "min", "max")
+    )
+    cells = (rows["count"] - rows["nan"]).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounding = ROUNDING * cells * np.maximum(np.abs(low), np.abs(high))
+        is_between = (total >= low * cells - rounding) & (total <= high * cells + rounding)
+    return np.isfinite(total) & (is_between | (cells == 0) & (total == 0))
 
 
 def _filled(decoding: Decoding, cells: I64) -> Rows:

@@ -61,6 +61,8 @@ RANGE_WIDTH: Final = 32
 """Bytes at the beginning of a row that tell which bytes it is about,"""
 KEY_WIDTH: Final = 40
 """and that tell of which cells too."""
+MOST_CELLS: Final = 1 << 62
+"""Cells of one chunk at most that statistics tell of."""
 _PERSON: Final = b"frazil-stats-1"
 
 
@@ -211,6 +213,13 @@ def shapes(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, I64]:
         left = each.length - each.start_of(at[:, axis])
         inside[:, axis] = np.clip(left, 0, full[:, axis])
     return full, inside
+
+
+def cell_counts(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, Flags]:
+    """How many cells of the array chunks have, and where that can be told: 64 bits may not do."""
+    inside = shapes(grid, coords)[1]
+    fits: Flags = inside.prod(axis=1, dtype=np.float64) <= MOST_CELLS
+    return np.where(fits, inside.prod(axis=1), 0), fits
 
 
 def _cells(grid: Grid, coords: npt.NDArray[np.integer]) -> U8:

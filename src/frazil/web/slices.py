@@ -161,7 +161,7 @@ def read_view(session: Session, path: str, wish: SliceRequest, limits: RequestLi
         FrazilError: it cannot be read, or is too much.
     """
     array = _opened(session, path)
-    view = plan_view(array.shape, _chunk_shape(array), _itemsize(array), wish, limits)
+    view = plan_view(array.shape, array.largest_chunk, _itemsize(array), wish, limits)
     index = tuple(
         slice(span.start, span.stop, span.step) if axis in view.shown else span.start
         for axis, span in enumerate(view.spans)
@@ -209,11 +209,6 @@ def _opened(session: Session, path: str) -> BulkArray:
     if array.ndim > MOST_AXES:
         raise InvalidInputError(f"{array.ndim} dimensions are more than numpy has room for")
     return array
-
-
-def _chunk_shape(array: BulkArray) -> list[int]:
-    """The largest chunk of an array."""
-    return [part if isinstance(part, int) else max(part, default=1) for part in array.chunks]
 
 
 def _itemsize(array: BulkArray) -> int:
@@ -302,7 +297,7 @@ def coordinates(
         return None
     try:
         array = _opened(session, where)
-        if _decoded(SliceView((span,), (0,)), _chunk_shape(array), _itemsize(array)) > (
+        if _decoded(SliceView((span,), (0,)), array.largest_chunk, _itemsize(array)) > (
             limits.decoded_bytes
         ):
             return None
@@ -376,7 +371,7 @@ def exact_value(
     if not inside:
         raise InvalidInputError(f"{path!r} has no cell {list(index)}")
     wish = SliceRequest((), dict(enumerate(index)), {}, 1)
-    plan_view(array.shape, _chunk_shape(array), _itemsize(array), wish, limits)
+    plan_view(array.shape, array.largest_chunk, _itemsize(array), wish, limits)
     stored = np.asarray(array[tuple(index)])
     found, _ = decode_values(path, stored, array.attrs, decode=decode)
     if found.missing is not None and found.missing.all():

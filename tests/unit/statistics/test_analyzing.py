@@ -19,7 +19,7 @@ from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.statistics import analyzing
 from frazil.statistics.analyzing import Measure
-from frazil.statistics.files import MANY_FILES, PREFIX, store
+from frazil.statistics.files import MANY_FILES, PREFIX, read_index, store
 from frazil.statistics.lookup import lookup
 from frazil.statistics.records import decoding_of, identified
 from frazil.storage.memory import MemoryStorage
@@ -139,6 +139,25 @@ def test_rows_that_cannot_be_true_are_not_used(storage: MemoryStorage) -> None:
     rows, _ = identified(ChunkReferences.of(state.table(node)), decoding.layout.grid, str)
     rows["form"], rows["count"], rows["has"] = 1, 9, 3
     rows["min"], rows["max"] = np.float64(5.0).view("u8"), np.float64(1.0).view("u8")
+    store(storage, decoding.id, rows)
+    assert not known(repo, "a", COORDS).known.any()
+
+
+@pytest.mark.parametrize("kind", ["f8", "i4", "u8"])
+@pytest.mark.parametrize("total", [-(10**6), 10**6, 2**61])
+def test_sums_that_no_such_values_have_are_not_used(
+    storage: MemoryStorage, kind: str, total: int
+) -> None:
+    repo = make(storage)
+    write(repo, "a", (VALUES + 1).astype(kind))
+    repo.audit.analyze()
+    state = repo.readonly_session("main").state
+    decoding = decoding_of(state.array("/a"))
+    assert decoding is not None
+    rows = read_index(storage, decoding.id).rows.copy()
+    assert known(repo, "a", COORDS).known.all()
+    rows["sum"] = np.array(total, "f8" if kind == "f8" else "i8").view("u8")
+    storage.delete_many(files(storage))
     store(storage, decoding.id, rows)
     assert not known(repo, "a", COORDS).known.any()
 

@@ -19,9 +19,9 @@ from pyspark.sql import types as t
 from frazil.cf.decoding import Mask
 from frazil.errors import FrazilError
 from frazil.spark.errors import spark_errors, without_pyspark_logging
+from frazil.spark.reading.axis_masks import full_mask, require_few
 from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened
 from frazil.spark.reading.columns import arrow_schema, cast
-from frazil.spark.reading.partitions import full_mask
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.spark.reading.selecting import checked
 from frazil.spark.reading.where import Compare, Condition, IsNull, OneOf, leaves, parse_where
@@ -110,7 +110,9 @@ def push_conditions(
             found.left.append((each.text, "it is about no dimension"))
         elif simple is not None and len(axes) == 1:
             mask = full_mask(scan, simple, axes[0])
-            found.narrow(axes[0], np.ones(scan.shape[axes[0]], bool) if mask is None else mask)
+            require_few(scan.shape[axes[0]])
+            everywhere = np.ones(scan.shape[axes[0]], bool)
+            found.narrow(axes[0], everywhere if mask is None else mask.whole())
             found.exact.append(each)
         else:
             for_spark.setdefault(axes, []).append(each)

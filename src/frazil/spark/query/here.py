@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from frazil.spark.reading.aggregating import (
     reduce_all,
 )
 from frazil.spark.reading.answering import Answered
+from frazil.spark.reading.axis_masks import all_places, full_mask
 from frazil.spark.reading.cells import (
     LabelCache,
     NarrowedRegion,
@@ -32,7 +32,8 @@ from frazil.spark.reading.cells import (
     read_cells,
 )
 from frazil.spark.reading.columns import arrow_schema, cast
-from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, full_mask, plan_blocks
+from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, plan_blocks
+from frazil.spark.reading.reducing import countable
 from frazil.spark.reading.scan import Scan
 
 if TYPE_CHECKING:
@@ -73,16 +74,6 @@ def is_embedded(spark: SparkSession) -> bool:
 def bytes_to_read(scan: Scan, grid: BlockGrid) -> int:
     """Decoded bytes of the blocks that a scan looks into; labels do not count."""
     return grid.total * grid.cells * scan.cell_bytes if scan.data_columns() else 0
-
-
-def rows_of(scan: Scan, grid: BlockGrid) -> int:
-    """How many rows a scan can have at most in these blocks."""
-    masks = (full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes)))
-    places = (
-        size if mask is None else int(np.count_nonzero(mask))
-        for size, mask in zip(scan.shape, masks, strict=True)
-    )
-    return min(grid.total * grid.cells, math.prod(places))
 
 
 def read_cells_here(scan: Scan, grid: BlockGrid) -> pa.Table:
@@ -157,7 +148,7 @@ def read_labels_here(plan: AggregateScan) -> pa.Table:
     scan, schema = plan.scan, arrow_schema(plan.schema)
     masks = [full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes))]
     places = [
-        np.arange(size) if mask is None else np.flatnonzero(mask)
+        all_places(size) if mask is None else mask.places()
         for size, mask in zip(scan.shape, masks, strict=True)
     ]
     if not all(map(len, places)):
@@ -174,7 +165,7 @@ def read_labels_here(plan: AggregateScan) -> pa.Table:
         chosen = labels.take(pa.array(np.minimum(np.arange(size), len(labels) - 1)))
         arrays.append(cast(column.name, chosen, schema.field(len(arrays)).type))
     rows = np.zeros(size, np.int64)
-    rows[0] = np.prod([len(each) for each in places], dtype=np.int64)
+    rows[0] = countable(map(len, places))
     return pa.Table.from_arrays([*arrays, pa.array(rows)], schema=schema)
 
 

@@ -15,7 +15,7 @@ from frazil.spark.query import here
 from frazil.spark.query.costs import Cost, cost_of
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.reading.answering import Answered
-from frazil.spark.reading.partitions import plan_blocks
+from frazil.spark.reading.partitions import plan_blocks, rows_of
 from frazil.spark.reading.read import read
 from frazil.spark.reading.scan import Scan
 from frazil.spark.reading.skipping import without_hopeless
@@ -91,7 +91,7 @@ class Reading:
             own = self.table.scan(self.options)
             grid = without_hopeless(own, plan_blocks(own, own.data_columns()))
             self.answered = Answered(grid)
-            self.rows = here.rows_of(own, grid)
+            self.rows = rows_of(own, grid)
         size = here.bytes_to_read(own, self.answered.grid)
         most = here.MOST_ROWS * (4 if self.layout == "aggregates" else 1)
         is_free = self.is_one_row and not size and self.answered.grid.total <= 1

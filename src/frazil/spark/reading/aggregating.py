@@ -36,18 +36,21 @@ from frazil.spark.reading.partitions import (
     BlockGrid,
     plan_blocks,
     plan_ranges,
+    rows_of,
 )
 from frazil.spark.reading.reducing import (
     AGGREGATES,
+    MOST_CELLS,
     Counts,
     GroupAggregates,
     Reduced,
     added_over,
+    countable,
     reduce_values,
 )
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.skipping import without_hopeless
-from frazil.spark.reading.stored import length_of, numbers_of
+from frazil.spark.reading.stored import first_of, length_of
 from frazil.spelling import meant, unknown
 
 ROWS: Final = "count(*)"
@@ -72,10 +75,17 @@ class AggregateScan:
         """The other axes."""
         return tuple(axis for axis in range(len(self.scan.axes)) if axis not in self.kept)
 
+    @property
+    def only_counts(self) -> bool:
+        """Whether all cells are counted, for which nothing is read, however many they are."""
+        return not self.scan.columns and self.scan.condition is None
+
     def answered(self) -> Answered:
         """What statistics tell now, and the blocks to look into for the rest."""
         scan = self.scan
         grid = without_hopeless(scan, plan_blocks(scan, scan.data_columns()))
+        if grid.total * grid.cells > MOST_CELLS:
+            countable([rows_of(scan, grid)])
         return answer(scan, scan.columns[self.labels :], self.wanted, self.kept, grid)
 
 
@@ -90,7 +100,10 @@ class AggregateParts:
         """Ranges of blocks, one for each partition, and rows that are known already."""
         held = self.answered.held
         known = given(self.plan, () if held is None else (held,))
-        return [*plan_ranges(self.plan.scan, self.answered.grid), *known]
+        grid = self.answered.grid
+        if self.plan.only_counts and grid.total:
+            return [(0, grid.total), *known]
+        return [*plan_ranges(self.plan.scan, grid), *known]
 
     def read(self, part: tuple[int, int] | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a part."""
@@ -225,6 +238,8 @@ def _parts(
     plan: AggregateScan, grid: BlockGrid, start: int, stop: int
 ) -> Iterator[GroupAggregates]:
     limit = REGION_CELLS if plan.scan.is_separable else 1
+    if plan.only_counts:
+        limit = grid.cells * (stop - start)
     for region in grid.regions(start, stop, limit):
         cut = narrow_region(plan.scan, region)
         if cut is not None and 0 not in cut.shape:
@@ -242,8 +257,7 @@ def _reduced(plan: AggregateScan, cut: NarrowedRegion) -> GroupAggregates:
     axes = plan.reduced
     kept = tuple(cut.shape[axis] for axis in plan.kept)
     if cut.mask is None:
-        over = int(np.prod([cut.shape[axis] for axis in axes], dtype=np.int64))
-        rows = np.full(kept, over)
+        rows = np.full(kept, countable(cut.shape[axis] for axis in axes))
     else:
         rows = added_over(cut.mask, axes, np.int64)
     made = GroupAggregates(cut.region, rows)
@@ -286,8 +300,7 @@ def _labels(plan: AggregateScan, held: GroupAggregates, rows: Counts) -> list[pa
     labels = replace(plan.scan, columns=plan.scan.columns[: plan.labels])
     # Labels do not change along the other axes: one place of each will do.
     region = tuple(
-        places if axis in plan.kept else numbers_of(places)[:1]
-        for axis, places in enumerate(held.region)
+        places if axis in plan.kept else first_of(places) for axis, places in enumerate(held.region)
     )
     shape = tuple(map(length_of, region))
     whole = tuple(slice(0, n) for n in shape)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.cf.decoding import Values
+from frazil.spark.reading.axis_masks import full_mask
 from frazil.spark.reading.known import (
     MOST_BLOCKS,
     Flags,
@@ -22,7 +23,7 @@ from frazil.spark.reading.known import (
     chunk_counts,
     look_up,
 )
-from frazil.spark.reading.partitions import BlockGrid, full_mask
+from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.reducing import COUNT, LOW, MAX, MIN, SUM, GroupAggregates, Reduced, bound
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.where import leaves
@@ -30,6 +31,7 @@ from frazil.statistics.lookup import Summaries
 
 TOLD: Final = frozenset({COUNT, SUM, MIN, MAX})
 """aggregates that statistics have"""
+SAFE_SUM: Final = 2.0**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,8 +104,7 @@ def _whole_blocks(
         if mask is not None:
             starts = np.asarray(blocks, np.int64) * grid.block[axis]
             stops = np.minimum(starts + grid.block[axis], grid.shape[axis])
-            before = np.insert(np.cumsum(mask), 0, 0)
-            is_taken: Flags = before[stops] - before[starts] == stops - starts
+            is_taken: Flags = mask.before(stops) - mask.before(starts) == stops - starts
             whole &= _along(is_taken, axis, len(grid.counts))
     return whole
 
@@ -167,10 +168,10 @@ class _Part:
         least = most = total = low = None
         if SUM in wanted:
             known &= found.has_sum
-            total, low = (
-                None if each is None else joined(np.add, each) * times
-                for each in _totals(found, dtype)
-            )
+            halves = [each for each in _totals(found, dtype) if each is not None]
+            if not _can_be_added(halves, times):
+                return None
+            total, low = [*(joined(np.add, each) * times for each in halves), None][:2]
         if MIN in wanted or MAX in wanted:
             known &= found.has_extremes | (found.count == found.nan)
             pairs = zip((_least(dtype), _most(dtype)), _extremes(found, dtype), strict=True)
@@ -241,6 +242,15 @@ def _chunks_of(grid: BlockGrid, column: Column, number: int) -> tuple[Numbers, N
     lengths = np.minimum(first + each, count) - first
     starts = np.cumsum(lengths) - lengths
     return np.repeat(first - starts, lengths) + np.arange(int(lengths.sum())), starts
+
+
+def _can_be_added(parts: Sequence[Values], times: Numbers) -> bool:
+    """Whether sums of whole numbers stay within 64 bits, however they are put together."""
+    most = float(times.max(initial=0))
+    return all(
+        part.dtype.kind == "f" or float(np.abs(part.astype("f8")).sum()) * most < SAFE_SUM
+        for part in parts
+    )
 
 
 def _extremes(found: Summaries, dtype: np.dtype[Any]) -> tuple[Values, Values]:

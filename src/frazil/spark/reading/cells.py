@@ -6,6 +6,7 @@ rows, and kept for the next slab, which mostly has the same; batches are slices,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,12 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.cf.decoding import DecodedValues, Mask
+from frazil.errors import InvalidInputError
+from frazil.spark.reading.axis_masks import mask_along, narrowed
 from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
 from frazil.spark.reading.partitions import (
     REGION_CELLS,
     BlockGrid,
     Region,
-    mask_along,
     plan_ranges,
 )
 from frazil.spark.reading.scan import LINES, Column, Scan
@@ -38,6 +40,8 @@ from frazil.spark.reading.where import conjuncts
 Rows: TypeAlias = npt.NDArray[np.int64]
 """Numbers of cells in row order."""
 
+LARGEST: Final = 1 << 32
+"""Bytes of a column that are held at once; a region is as large as a chunk, if that is large."""
 BATCH_ROWS: Final = 65_536
 """Rows of an Arrow batch: large enough for Spark, small enough for memory."""
 
@@ -62,6 +66,9 @@ def narrow_region(scan: Scan, region: Region) -> NarrowedRegion | None:
     """Apply the condition of a scan to a region, reading coordinates only; None leaves nothing."""
     if scan.condition is None:
         return NarrowedRegion(region, None)
+    region = tuple(
+        narrowed(scan, scan.condition, axis, places) for axis, places in enumerate(region)
+    )
     rest = []
     for part in conjuncts(scan.condition):
         if not scan.known_values.is_along_one(part):
@@ -76,6 +83,7 @@ def narrow_region(scan: Scan, region: Region) -> NarrowedRegion | None:
     if not rest:
         return NarrowedRegion(region, None)
     shape = tuple(map(length_of, region))
+    require_room(math.prod(shape))
     mask = np.ones(shape, bool)
     look, held = _spread_look(scan, region)
     for part in rest:
@@ -119,7 +127,14 @@ def _values(scan: Scan, column: Column, region: Region) -> DecodedValues:
 
 
 def columns_of(scan: Scan, cut: NarrowedRegion) -> list[DecodedValues]:
-    """The values of all columns in a region, with the axes of the table."""
+    """The values of all columns in a region, with the axes of the table.
+
+    Raises:
+        InvalidInputError: the chunks are so large that a region of them has no room in memory.
+    """
+    for column in scan.columns:
+        size = 8 if column.variable is None else max(column.variable.itemsize, 1)
+        require_room(size * math.prod(cut.shape[axis] for axis in column.axes))
     return [
         broadcast_axes(
             cut.read.get(c.variable.name if c.variable else c.name) or _values(scan, c, cut.region),
@@ -128,6 +143,19 @@ def columns_of(scan: Scan, cut: NarrowedRegion) -> list[DecodedValues]:
         )
         for c in scan.columns
     ]
+
+
+def require_room(size_bytes: int) -> None:
+    """Refuse to hold more at once than there may be memory for.
+
+    Raises:
+        InvalidInputError: it is too much.
+    """
+    if size_bytes > LARGEST:
+        raise InvalidInputError(
+            f"chunks are too large to be read as rows: {size_bytes:,} bytes at once, and at most "
+            f"{LARGEST:,} are; choose fewer with where, sel or isel"
+        )
 
 
 def broadcast_axes(decoded: DecodedValues, column: Column, ndim: int) -> DecodedValues:

@@ -6,6 +6,7 @@ inside it are null.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,11 +20,11 @@ from frazil.errors import unsuitable
 from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
-from frazil.spark.reading.cells import NarrowedRegion, narrow_region
+from frazil.spark.reading.cells import NarrowedRegion, narrow_region, require_room
 from frazil.spark.reading.columns import arrow_schema, spark_type, struct, to_arrow
 from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.reading.scan import Scan, make_scan
-from frazil.spark.reading.stored import length_of, numbers_of, read_stored
+from frazil.spark.reading.stored import box_of, length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import load_group
 from frazil.spelling import meant, unknown
 
@@ -121,7 +122,7 @@ def read_chunks(
         if cut is None or 0 in cut.shape:
             continue
         rows.append(_row(chunk_scan, scan, grid, cut))
-        held += int(np.prod(cut.shape, dtype=np.int64)) * scan.cell_bytes
+        held += math.prod(cut.shape) * scan.cell_bytes
         if held >= BATCH_BYTES or len(rows) >= BATCH_ROWS:
             yield _batch(rows, schema)
             rows, held = [], 0
@@ -133,9 +134,8 @@ def _row(chunk_scan: ChunkScan, scan: Scan, grid: BlockGrid, cut: NarrowedRegion
     column = scan.columns[-1]  # the variable's; those before it are labels
     assert column.variable is not None
     assert column.decoder is not None
-    numbers = [numbers_of(places) for places in cut.region]
-    first = [int(each[0]) for each in numbers]
-    box = tuple(slice(int(each[0]), int(each[-1]) + 1) for each in numbers)
+    box = tuple(box_of(places) for places in cut.region)
+    first = [places.start for places in box]
     row: dict[str, Any] = {
         "variable": column.name,
         "chunk_index": [at // size for at, size in zip(first, grid.block, strict=True)],
@@ -145,11 +145,12 @@ def _row(chunk_scan: ChunkScan, scan: Scan, grid: BlockGrid, cut: NarrowedRegion
     }
     if "values" in chunk_scan.schema.fieldNames():
         own = tuple(box[axis] for axis in column.axes)
+        require_room(math.prod(map(length_of, own)) * max(column.variable.itemsize, 1))
         stored = read_stored(scan.pinned, column.variable.path, own)
         row["values"] = (
             _bytes(stored, cut, column.name)
             if chunk_scan.as_bytes
-            else _array(column.decoder.decode(stored), cut, numbers)
+            else _array(column.decoder.decode(stored), cut)
         )
     return row
 
@@ -165,10 +166,11 @@ def _bytes(stored: Any, cut: NarrowedRegion, name: str) -> pa.Array:  # noqa: AN
     return pa.array([little.tobytes()], pa.binary())
 
 
-def _array(decoded: DecodedValues, cut: NarrowedRegion, numbers: list[Any]) -> pa.Array:
+def _array(decoded: DecodedValues, cut: NarrowedRegion) -> pa.Array:
     missing = decoded.missing
     if cut.mask is not None or any(not isinstance(p, slice) for p in cut.region):
         chosen = np.zeros(decoded.values.shape, bool)
+        numbers = [numbers_of(places) for places in cut.region]
         inside = np.ix_(*(each - each[0] for each in numbers))
         chosen[inside] = True if cut.mask is None else cut.mask
         missing = ~chosen if missing is None else missing | ~chosen

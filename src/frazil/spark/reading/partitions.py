@@ -16,11 +16,11 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cf.decoding import DecodedValues, Mask
+from frazil.spark.reading.axis_masks import full_mask
 from frazil.spark.reading.scan import Column, Scan
-from frazil.spark.reading.selecting import axis_mask, label_condition
-from frazil.spark.reading.stored import Places, compact, numbers_of, read_coordinate
-from frazil.spark.reading.where import Condition, pointing
+from frazil.spark.reading.selecting import label_condition
+from frazil.spark.reading.stored import Places, compact
+from frazil.spark.reading.where import pointing
 from frazil.spelling import meant
 
 SPLIT_BYTES: Final = 64 << 20
@@ -196,29 +196,15 @@ def _axis_blocks(scan: Scan, axis: int, size: int) -> Blocks:
     mask = full_mask(scan, scan.condition, axis) if length else None
     if mask is None or mask.all():
         return range(count)
-    touched = np.unique(np.flatnonzero(mask) // size)
+    touched = np.unique(mask.places() // size)
     places = compact(touched)
     return range(places.start, places.stop) if isinstance(places, slice) else touched
 
 
-def full_mask(scan: Scan, condition: Condition | None, axis: int) -> Mask | None:
-    """The places of a whole axis where a condition can hold."""
-    if condition is None:
-        return None
-    return mask_along(scan, condition, axis, slice(0, scan.axes[axis].size))
-
-
-def mask_along(scan: Scan, condition: Condition, axis: int, places: Places) -> Mask | None:
-    """Where along an axis, at some places, a condition can hold; None when it can everywhere."""
-
-    def look(name: str) -> DecodedValues:
-        return axis_values(scan, scan.coordinates[name], places)
-
-    return axis_mask(condition, axis, scan.known_values, look, lambda _: numbers_of(places))
-
-
-def axis_values(scan: Scan, column: Column, places: Places) -> DecodedValues:
-    """The values of a column of one axis, or the positions along it."""
-    if column.variable is None or column.decoder is None:
-        return DecodedValues(numbers_of(places))
-    return read_coordinate(scan.pinned, column.variable, column.decoder, (places,))
+def rows_of(scan: Scan, grid: BlockGrid) -> int:
+    """How many rows a scan can have at most in these blocks."""
+    masks = (full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes)))
+    places = (
+        size if mask is None else mask.count() for size, mask in zip(scan.shape, masks, strict=True)
+    )
+    return min(grid.total * grid.cells, math.prod(places))

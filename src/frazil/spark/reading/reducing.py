@@ -5,6 +5,7 @@ Missing values do not count, and NaN is greater than every number, as in Spark.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -13,13 +14,31 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.cf.decoding import DecodedValues, Mask, Values
+from frazil.errors import InvalidInputError
 from frazil.spark.reading.partitions import Region
 
 COUNT, SUM, MIN, MAX, SQUARES = AGGREGATES = ("count", "sum", "min", "max", "squares")
 """`squares` is the sum of squared distances from the mean of the row's own cells."""
 LOW: Final = 0xFFFF_FFFF
+MOST_CELLS: Final = 2**63 - 1
+"""Rows that Spark can count."""
 
 Counts: TypeAlias = npt.NDArray[np.int64]
+
+
+def countable(lengths: Iterable[int]) -> int:
+    """How many cells a box has.
+
+    Raises:
+        InvalidInputError: 64 bits cannot count them, nor can Spark.
+    """
+    found = math.prod(lengths)
+    if found > MOST_CELLS:
+        raise InvalidInputError(
+            f"there are {found:,} rows, and at most {MOST_CELLS:,} can be counted; "
+            "choose fewer with where, sel or isel"
+        )
+    return found
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +122,7 @@ def reduce_values(
     valid = mask
     if decoded.missing is not None:
         valid = ~decoded.missing if mask is None else mask & ~decoded.missing
-    over = int(np.prod([values.shape[axis] for axis in axes], dtype=np.int64))
+    over = countable(values.shape[axis] for axis in axes)
     rest = tuple(n for axis, n in enumerate(values.shape) if axis not in axes)
     found = Reduced(np.full(rest, over) if valid is None else added_over(valid, axes, np.int64))
     with np.errstate(invalid="ignore", over="ignore"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -45,7 +46,7 @@ def read_coordinate(
     pinned: Pinned, variable: TableVariable, decoder: Decoder, places: tuple[Places, ...]
 ) -> DecodedValues:
     """Decoded values of a coordinate, which many regions ask for."""
-    if np.prod(variable.shape, dtype=np.int64) > KEPT_SIZE:
+    if math.prod(variable.shape) > KEPT_SIZE:
         return read_variable(pinned, variable, decoder, places)
     ndim = len(variable.shape) + (1 if variable.letters else 0)
     whole = _whole(pinned, variable.path, ndim, decoder)
@@ -67,6 +68,20 @@ def length_of(places: Places) -> int:
 def numbers_of(places: Places) -> npt.NDArray[np.int64]:
     """Places as numbers."""
     return np.arange(places.start, places.stop) if isinstance(places, slice) else places
+
+
+def box_of(places: Places) -> slice:
+    """All from the first place to the last one; there is one at least."""
+    if isinstance(places, slice):
+        return places
+    return slice(int(places[0]), int(places[-1]) + 1)
+
+
+def first_of(places: Places) -> Places:
+    """The first place alone, if there is one."""
+    if isinstance(places, slice):
+        return slice(places.start, min(places.start + 1, places.stop))
+    return places[:1]
 
 
 def chosen_of(places: Places, mask: npt.NDArray[np.bool_]) -> Places:

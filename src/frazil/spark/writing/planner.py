@@ -25,8 +25,8 @@ from frazil.ids import child_path, node_path
 from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest, WriteRequest
+from frazil.spark.reading.axis_masks import full_mask
 from frazil.spark.reading.columns import arrow_type
-from frazil.spark.reading.partitions import full_mask
 from frazil.spark.reading.scan import decoding_rules, make_scan
 from frazil.spark.reading.stored import read_stored
 from frazil.spark.reading.variables import (
@@ -391,7 +391,7 @@ def _region(draft: _Draft, names: Sequence[str], dims: Sequence[str]) -> tuple[M
     order = [[axis.name for axis in scan.axes].index(dim) for dim in dims]
     masks = [full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes))]
     return tuple(
-        np.ones(scan.axes[axis].size, bool) if (found := masks[axis]) is None else found
+        np.ones(scan.axes[axis].size, bool) if (found := masks[axis]) is None else found.whole()
         for axis in order
     )
 
