@@ -16,12 +16,20 @@ from typing import Any, Final
 import pytest
 
 from frazil import FrazilError, RepoAvailability, Repository, RepoStatus
-from frazil.errors import SessionStateError
+from frazil.errors import ConflictError, SessionStateError
 from frazil.fsck import fsck
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
-from frazil.upgrading.claims import CLAIM_KEY, decode_claim
+from frazil.upgrading.claims import (
+    CLAIM_KEY,
+    ClaimRecord,
+    Work,
+    claimed,
+    decode_claim,
+    take,
+    too_late,
+)
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import files_at, make_small, put, told
 from tests.support.stepping import InterruptedStorage, Moment
@@ -195,3 +203,19 @@ def test_a_claim_of_another_version_is_left_alone() -> None:
         with pytest.raises(SessionStateError, match="cannot be understood"):
             act(place)
     assert place.get(CLAIM_KEY) == b'{"to": "spec-v2"}'
+
+
+def test_who_comes_too_late_counts_once_among_the_holders() -> None:
+    """Else an upgrade that is still alive could be undone."""
+    place = place_of("g2")
+    wanted = ClaimRecord(Work.UPGRADE, "spec-v2", "link")
+    alive = take(place, wanted)
+    late = take(place, wanted)
+    with pytest.raises(ConflictError), claimed(late):
+        raise too_late(late)
+    assert decode_claim(place.get(CLAIM_KEY) or b"").holders == 1
+    alive.hold()
+    with pytest.raises(SessionStateError, match="at work here"):
+        undo_upgrade(place)
+    alive.release()
+    assert place.get(CLAIM_KEY) is None

@@ -109,6 +109,7 @@ class Claim:
     before: ClaimRecord | None = None
     """what was interrupted, and is so again if this work is refused"""
     _renewed: float = field(default_factory=time.monotonic)
+    _is_left: bool = False
 
     def hold(self) -> None:
         """Go on only if the claim has not passed to anybody else; renew it every now and then.
@@ -148,6 +149,9 @@ class Claim:
             self._replaced(lambda _: before)
 
     def _leave(self, *, is_ended: bool) -> None:
+        if self._is_left:
+            return  # it is counted once among the holders
+        self._is_left = True
         left = self.record
 
         def change(there: ClaimRecord) -> ClaimRecord:
@@ -236,7 +240,11 @@ def _require_old(place: Storage, there: ClaimRecord, age: timedelta | None) -> N
     if limit is None or item is None or item.created_at < limit:
         return
     if there.is_ended:
-        raise late()
+        raise ConflictError(
+            message="somebody else has just upgraded this repository, or undone that; open it "
+            "again",
+            kind=ErrorKind.REPO_INFO_UPDATED,
+        )
     raise SessionStateError(
         f"somebody else is at work here ({there}), or was killed less than a day ago; wait for "
         "it, or do the same to finish it; if it was killed, lower unsafe_minimum_age",
