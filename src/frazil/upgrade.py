@@ -14,8 +14,9 @@ from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.transaction.opened import context_of
 from frazil.upgrading.chunks import mover
+from frazil.upgrading.cleaning import delete_old_files
 from frazil.upgrading.source import ChunkMode, TidyReport, UpgradeReport, cannot
-from frazil.upgrading.undoing import delete_old_files, undo
+from frazil.upgrading.undoing import undo
 from frazil.upgrading.upgrade import MakeMove, upgrade
 
 __all__ = [
@@ -108,6 +109,7 @@ def undo_upgrade(
     dry_run: bool = False,
     force: bool = False,
     store_root: Storage | str | None = None,
+    unsafe_minimum_age: timedelta | None = None,
 ) -> TidyReport:
     """Go back to the repository of an older generation that was upgraded, or was about to be.
 
@@ -115,9 +117,16 @@ def undo_upgrade(
 
     Raises:
         SessionStateError: its files were cleaned up, or the new repository has been changed
-            since, and `force` does not say that this may be lost.
+            since, and `force` does not say that this may be lost; or somebody is upgrading or
+            undoing it, or was killed at that less than a day ago (or `unsafe_minimum_age`).
     """
-    return undo(_storage(place), dry_run=dry_run, force=force, store_root=store_root)
+    return undo(
+        _storage(place),
+        dry_run=dry_run,
+        force=force,
+        store_root=store_root,
+        unsafe_minimum_age=unsafe_minimum_age,
+    )
 
 
 def clean_upgrade(

@@ -27,16 +27,20 @@ from frazil import (
     FrazilError,
     GarbagePlan,
     RefNotFoundError,
+    RepoAvailability,
     Repository,
+    RepoStatus,
     Session,
     Storage,
     VirtualChunkContainer,
+    clean_upgrade,
     local_filesystem_store,
     undo_upgrade,
     upgrade_repository,
 )
-from frazil.fsck import Level, fsck
+from frazil.fsck import Level, fsck, repair
 from frazil.maintenance.expire import expire_with_files
+from frazil.run import LocalRunner
 from frazil.spark import import_zarr, ingest, map_blocks, rechunk, reduce_blocks
 from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
@@ -162,6 +166,8 @@ class Operation:
     """whether it makes a commit only where there is something to do, and changes no values"""
     repeatable: bool = False
     """whether two who do the same at once may both be told that it is done"""
+    mends: bool = False
+    """whether it finds the repository damaged; if it is refused, the damage stays"""
 
 
 # --- writing ---
@@ -422,6 +428,21 @@ def upgrade(me: Actor, to: int = 2) -> None:
     upgrade_repository(me.repo, to=to)
 
 
+def damage(me: Actor) -> None:
+    """A log away that a commit had."""
+    me.storage.delete_many([f"transactions/{me.facts.ids['three']}"])
+
+
+def mend(me: Actor) -> None:
+    """Whatever fsck finds."""
+    repair(me.storage, apply=True)
+
+
+def set_status(me: Actor, availability: RepoAvailability) -> None:
+    """Whether the repository takes changes."""
+    me.repo.set_status(RepoStatus(availability))
+
+
 def be_upgraded(me: Actor) -> None:
     """The same long before, by whoever comes first."""
     if Repository.open(me.storage).spec_version not in (1, 2):
@@ -528,6 +549,10 @@ def _all() -> Iterator[Operation]:
     yield one("rewrite", lambda me: me.repo.rewrite_manifests(me.name, branch="main"))
     yield one("rewrite-amend", lambda me: me.repo.rewrite_manifests(
         me.name, branch="main", commit_method="amend"), kinds=V2)  # fmt: skip
+    yield one("compact-by-tasks", lambda me: me.repo.space.compact(
+        "main", message=me.name, runner=LocalRunner(1)), optional=True)  # fmt: skip
+    yield one("collect-by-tasks", lambda me: me.repo.space.collect_garbage(
+        garbage_before(), runner=LocalRunner(1)))  # fmt: skip
     yield one("compact", lambda me: me.repo.space.compact("main", message=me.name), optional=True)
     yield one("analyze", lambda me: me.repo.audit.analyze(), repeatable=True)
     yield one("analyzed+collect", collect, before=lambda me: me.repo.audit.analyze())
@@ -535,6 +560,15 @@ def _all() -> Iterator[Operation]:
     yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
 
     yield one("undo-upgrade", lambda me: undo_upgrade(me.storage), kinds=OLD, before=be_upgraded)
+
+    yield one("clean-upgrade", lambda me: clean_upgrade(me.storage), kinds=OLD, before=be_upgraded,
+              repeatable=True)  # fmt: skip
+    yield one("repair", mend, kinds=NEW, before=damage, repeatable=True, mends=True)
+    yield one("close", lambda me: set_status(me, RepoAvailability.read_only), kinds=V2)
+    yield one("close+open", lambda me: set_status(me, RepoAvailability.read_only),
+              lambda me: set_status(me, RepoAvailability.online), kinds=V2)  # fmt: skip
+    yield one("set-flag", lambda me: me.repo.set_feature_flag(
+        "create_tag" if me.number == 1 else "move_node", setting=False), kinds=V2)  # fmt: skip
 
     yield one("delete-branch+collect", lambda me: me.repo.delete_branch("dev"), collect,
               repeatable=True)  # fmt: skip
@@ -568,5 +602,7 @@ COMPETITORS: Final = {
     "collection": ("expire+collect", "delete-branch+collect"),
     "upgrade": ("upgrade",),
     "erasure": ("purge",),
+    "tidying": ("undo-upgrade", "clean-upgrade"),
+    "settings": ("close+open",),
 }
 """By kind, besides the operation itself."""

@@ -222,3 +222,31 @@ def raced(
     interrupted.before(call, compete)
     deletion(repo)
     return told[0] if told else None
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_was_put_back_and_has_changed_since_is_not_put_back_again(spec: Spec) -> None:
+    """Two restore the trash; an expiry in between rewrites a snapshot in version 1."""
+    template, ids = prepared(spec)
+    MODES["quarantine"](Repository.open(template))
+    for call in count(1):
+        storage = copy_of(template)
+
+        def come(storage: Storage = storage) -> None:
+            repo = Repository.open(storage)
+            repo.space.restore_trash()
+            with suppress(SnapshotNotFoundError):  # version 2 does not list it any more
+                repo.create_branch("back", ids["lost too"])
+            repo.expire_snapshots(datetime.now(UTC))
+            repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
+
+        slow = InterruptedStorage(storage)
+        repo = Repository.open(slow)
+        slow.before(call, come)
+        repo.space.restore_trash()
+        if not slow.is_over:
+            break
+        after = Repository.open(storage)
+        for name in after.list_branches():
+            assert len([*after.ancestry(branch=name)]) >= 1, call
+    assert call > 20

@@ -12,6 +12,7 @@ from frazil.fsck import fsck
 from frazil.storage.local import LocalStorage
 from frazil.transaction.opened import context_of
 from tests.races.test_commit_kills import ends_by_kill
+from tests.support.ages import AT_ONCE
 from tests.support.killing import upgrade_and_die
 from tests.support.old_repositories import make_small, told
 
@@ -30,7 +31,7 @@ def check_kills(tmp_path: Path, spec: str, to: int, stride: int) -> None:
         if context_of(Repository.open(place)).generation.dialect is not None:
             assert told(Repository.open(place)) == before
             if (step // stride) % 2:
-                undo_upgrade(place)
+                undo_upgrade(place, unsafe_minimum_age=AT_ONCE)
             upgrade_older(place, to=to)
         assert told(Repository.open(place)) == before
         assert fsck(place).is_clean

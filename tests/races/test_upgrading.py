@@ -8,15 +8,28 @@ from typing import TypeVar
 
 import pytest
 
-from frazil import ConflictError, FrazilError, ReadOnlyError, Repository, Storage
-from frazil.commit.file_refs import UNDER_WAY
+from frazil import (
+    ConflictError,
+    FrazilError,
+    ReadOnlyError,
+    RepoAvailability,
+    Repository,
+    RepoStatus,
+    Storage,
+    VirtualChunkContainer,
+    local_filesystem_store,
+)
+from frazil.commit.base import REPO_KEY
+from frazil.commit.closing import UNDER_WAY
+from frazil.commit.file_refs import CONFIG_KEY
 from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.storage.memory import MemoryStorage
-from frazil.testing.faulty import FaultyStorage
+from frazil.testing.faulty import ANY, FaultyStorage
 from frazil.transaction.opened import context_of
 from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
+from tests.support.stepping import InterruptedStorage, Moment
 from tests.unit.maintenance.samples import keys, later, make, messages, put, values
 
 T = TypeVar("T")
@@ -296,3 +309,57 @@ def test_a_branch_that_an_upgrade_took_over_is_not_missing_when_its_repo_object_
         assert_kept(storage, {"main": [3, 0, 0, 0], "dev": [1, 2, 0, 0]}, call)
         tried += 1
     assert tried > 5
+
+
+def save_container(repo: Repository, name: str) -> None:
+    container = VirtualChunkContainer(f"file:///{name}/", local_filesystem_store("/"))
+    config = repo.config
+    config.set_virtual_chunk_container(container)
+    repo.reopen(config).save_config()
+
+
+def test_settings_that_are_saved_as_soon_as_the_upgrade_is_done_stay() -> None:
+    """Those that an old client stored at the last moment, without success, do not replace them."""
+    storage = prepared()
+    beside = copy_of(storage)
+    save_container(Repository.open(beside), "old")
+    on_its_way = beside.get(CONFIG_KEY)
+    assert on_its_way is not None
+
+    def save_as_old_client() -> None:
+        storage.put(CONFIG_KEY, on_its_way)
+
+    def save_as_new_client() -> None:
+        if not is_half_way(Repository.open(storage)):
+            save_container(Repository.open(storage), "new")
+
+    def upgrade_done() -> None:
+        slow.moments.append(Moment(ANY, CONFIG_KEY, save_as_new_client))
+
+    slow = InterruptedStorage(storage)
+    context = context_of(Repository.open(slow))
+    # The second write of the repo object is the one that opens it.
+    slow.moments += [
+        Moment("put_if", REPO_KEY, save_as_old_client, call=2),
+        Moment("put_if", REPO_KEY, upgrade_done, call=2),
+    ]
+    upgrade_v1_to_v2(context, dry_run=False)
+    config = Repository.fetch_config(storage)
+    assert config is not None
+    assert "file:///new/" in (config.virtual_chunk_containers or {})
+
+
+def test_nobody_opens_a_repository_whose_upgrade_is_under_way() -> None:
+    """A commit would be missed by the upgrade, which takes over what old refs say at its end."""
+    template = prepared()
+    refused = 0
+    for call in count(1):
+        storage = copy_of(template)
+        if not killed_at(storage, call):
+            break
+        repo = Repository.open(storage)
+        if is_half_way(repo):
+            with pytest.raises(ReadOnlyError, match="frazil upgrade URL --apply"):
+                repo.set_status(RepoStatus(RepoAvailability.online))
+            refused += 1
+    assert refused > 5

@@ -253,6 +253,10 @@ def state_of(place: Place) -> State:
         "tags": {name: commits(tag=name) for name in sorted(repo.list_tags())},
         "containers": sorted((config and config.virtual_chunk_containers) or ()),
         "attributes": repo.metadata if repo.spec_version == 2 else None,
+        "status": repo.status.availability.name if repo.spec_version == 2 else None,
+        "flags": [flag.name for flag in repo.feature_flags() if not flag.enabled]
+        if repo.spec_version == 2
+        else None,
     }
 
 

@@ -74,12 +74,18 @@ def upgrade(
         )
     repository = open_whole(url, None if undo or clean else store_root)
     if undo or clean:
-        from frazil.upgrading.undoing import delete_old_files as clean_up
+        from frazil.upgrading.cleaning import delete_old_files as clean_up
         from frazil.upgrading.undoing import undo as go_back
 
         with running("Tidying up"):
             tidied = (
-                go_back(repository.storage, dry_run=not apply, force=force, store_root=store_root)
+                go_back(
+                    repository.storage,
+                    dry_run=not apply,
+                    force=force,
+                    unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
+                    store_root=store_root,
+                )
                 if undo
                 else clean_up(
                     repository.storage,

@@ -30,6 +30,7 @@ from frazil.commit.base import (
     refuse_main,
 )
 from frazil.commit.base import REPO_KEY as REPO_KEY
+from frazil.commit.closing import require_own_status
 from frazil.errors import (
     AlreadyExistsError,
     ErrorKind,
@@ -411,10 +412,11 @@ class RepoObjectRefs(RefStore):
         return self.info().status
 
     def set_status(self, status: StoredStatus) -> None:
-        self.edit(
-            lambda _: Edit(UpdateType.RepoStatusChanged(status), {"status": status}),
-            any_status=True,
-        )
+        def change(info: RepoInfo) -> Edit:
+            require_own_status(info)
+            return Edit(UpdateType.RepoStatusChanged(status), {"status": status})
+
+        self.edit(change, any_status=True)
 
     def metadata(self) -> Metadata:
         return self.info().metadata

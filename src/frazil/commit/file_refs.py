@@ -25,6 +25,7 @@ from frazil.commit.base import (
     no_snapshot,
     now_micros,
 )
+from frazil.commit.closing import BEING_UNDONE, FINISH, UNDER_WAY, is_under_way
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -40,7 +41,7 @@ from frazil.formats.ref_files import branch_key
 from frazil.formats.repo_info import decode_repo_info
 from frazil.ids import SnapshotId
 from frazil.model.config import StorageRetriesSettings
-from frazil.model.history import JSON, Micros, RepoAvailability, RepoInfo, SnapshotEntry
+from frazil.model.history import JSON, Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage
 
@@ -86,19 +87,6 @@ def edit_config_file(
             return
 
 
-_BEGUN: Final = "an upgrade from spec version 1 is under way"
-FINISH: Final = "finish it with `frazil upgrade URL --apply`"
-UNDER_WAY: Final = f"{_BEGUN}; if it was interrupted, {FINISH}"
-"""The reason for which a repo object takes no changes meanwhile."""
-
-
-def is_under_way(info: RepoInfo) -> bool:
-    """Whether a repo object is that of an upgrade which has begun and is not finished."""
-    status = info.status
-    reason = status.reason or ""
-    return status.availability == RepoAvailability.read_only and reason.startswith(_BEGUN)
-
-
 def upgraded_meanwhile(storage: Storage) -> ConflictError:
     """The error for a handle that was opened before an upgrade to a newer generation."""
     blob = storage.get(REPO_KEY)
@@ -124,8 +112,7 @@ def taken_over(storage: Storage, key: str) -> ConflictError:
 def being_undone(storage: Storage) -> ConflictError:
     """The error for a repository that is about to be again what it was before its upgrade."""
     return ConflictError(
-        message="the upgrade that made this repository is being undone; if that was interrupted, "
-        "finish it with `frazil upgrade URL --undo`",
+        message=BEING_UNDONE,
         kind=ErrorKind.REPO_INFO_UPDATED,
         url=storage.url,
     )

@@ -48,6 +48,8 @@ class ArrayRewrite:
     is_unknown: bool = False
     """whether a log is missing too, so that it is not known what was written"""
     is_corrected: bool = False
+    sources: set[SnapshotId] = field(default_factory=set)
+    """snapshots that references were taken from, whose chunks must not have been collected"""
 
     @property
     def is_needed(self) -> bool:
@@ -188,9 +190,10 @@ def _rebuild(
     node = made.node
     made.rebuilt += 1
     written: list[U32] = []
-    for table in _versions(state, base.id, node.id, ref.extents, written):
+    for source, table in _versions(state, base.id, node.id, ref.extents, written):
         if table is None:
             continue
+        made.sources.add(source)
         since = _within(written, ref.extents, node.grid)
         rest = _without(table.within(ref.extents), since)
         bad = _bad_objects(state.files, [rest])
@@ -206,7 +209,7 @@ def _rebuild(
 
 def _versions(
     state: RepairState, tip: SnapshotId, node_id: NodeId, extents: Extents, written: list[U32]
-) -> Iterator[ChunkTable | None]:
+) -> Iterator[tuple[SnapshotId, ChunkTable | None]]:
     """What an array was at each ancestor, None where that cannot be read.
 
     `written` collects the chunks written since. It ends where a log is missing.
@@ -221,12 +224,13 @@ def _versions(
                 return
             written += [c for n, c in read.content.updated_chunks.items() if n == node_id]
             if node_id in read.content.new_arrays:
-                yield ChunkTable.empty(len(extents))
+                yield one, ChunkTable.empty(len(extents))
                 return
         if entry.parent_id is None:
             return
         snapshot = state.snapshot(entry.parent_id)
-        yield None if snapshot is None else _table_at(state.files, snapshot, node_id, extents)
+        table = None if snapshot is None else _table_at(state.files, snapshot, node_id, extents)
+        yield entry.parent_id, table
 
 
 def _table_at(
@@ -313,7 +317,7 @@ def _without_bad(
         return table
     coords = table.coords[is_bad]
     made.touched.append(coords)
-    older = _older(state, base.id, made.node.id, coords, bad) if missing == "older" else {}
+    older = _older(state, base.id, made, coords, bad) if missing == "older" else {}
     for index in map(tuple, coords.tolist()):
         (made.replaced if index in older else made.dropped).append(index)
     rest = table.take(~is_bad)
@@ -324,7 +328,7 @@ def _without_bad(
 
 
 def _older(
-    state: RepairState, tip: SnapshotId, node_id: NodeId, coords: U32, bad: RowSet
+    state: RepairState, tip: SnapshotId, made: ArrayRewrite, coords: U32, bad: RowSet
 ) -> dict[Coordinates, ChunkRef]:
     """References of earlier versions of chunks whose bytes are there."""
     found: dict[Coordinates, ChunkRef] = {}
@@ -334,9 +338,9 @@ def _older(
         if number > OLDEST or not wanted:
             break
         snapshot = state.snapshot(one)
-        node = _find(snapshot, node_id)
+        node = _find(snapshot, made.node.id)
         for ref in () if node is None else node.manifests:
-            table = None if ref.id in seen else state.files.tables(ref.id, node_id)
+            table = None if ref.id in seen else state.files.tables(ref.id, made.node.id)
             seen.add(ref.id)
             if table is None or not len(table) or table.ndim != coords.shape[1]:
                 continue
@@ -344,6 +348,7 @@ def _older(
                 row = table.find(index)
                 if row >= 0 and _is_there(state.files, table.ref(row), bad):
                     found[index] = table.ref(row)
+                    made.sources.add(one)
             wanted -= found.keys()
     return found
 

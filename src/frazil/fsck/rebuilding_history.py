@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -235,14 +236,18 @@ def rebuild_refs(
 # --- a configuration that cannot be read, which keeps a repository from being opened ---
 
 
+NO_CONFIG: Final = b"{}\n"
+"""A file that sets nothing: unlike its deletion, it takes the place of a certain version."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigFix:
     """What takes the place of a configuration that cannot be read."""
 
     step: RepairStep
     loss: str
-    blob: bytes | None = None
-    """the file, for version 1; None for no configuration at all"""
+    blob: bytes = NO_CONFIG
+    """the file, for version 1"""
     config: JSON | None = None
     """the same for the repo object"""
 
@@ -250,11 +255,11 @@ class ConfigFix:
 def fix_config_file(storage: Storage) -> ConfigFix | None:
     """Plan another `config.yaml`, if that of the repository cannot be read."""
     blob = storage.get(CONFIG_KEY)
-    if blob is None or _is_readable(blob):
+    if blob is None or is_readable(blob):
         return None
     for key in _backups(storage, CONFIG_KEY):
         older = storage.get(key)
-        if older is not None and _is_readable(older):
+        if older is not None and is_readable(older):
             return ConfigFix(*_told(CONFIG_KEY, key), older)
     return ConfigFix(*_told(CONFIG_KEY, None))
 
@@ -277,7 +282,8 @@ def _backups(storage: Storage, key: str) -> list[str]:
     return sorted(item.key for item in storage.list(OVERWRITTEN) if item.key.startswith(start))
 
 
-def _is_readable(blob: bytes) -> bool:
+def is_readable(blob: bytes) -> bool:
+    """Whether a configuration of version 1 can be used."""
     try:
         config_from_yaml(blob, key=CONFIG_KEY)
     except FrazilError:

@@ -6,25 +6,19 @@ stage works on the result of those before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
-
-import numpy as np
-import numpy.typing as npt
 
 from frazil.commit.base import (
     MAIN,
     OVERWRITTEN,
     YEAR_3000_MS,
-    Publication,
-    later_than,
     now_micros,
 )
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
-from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE
+from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE, FileRefs
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -37,11 +31,12 @@ from frazil.formats.repo_info import encode_repo_info
 from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import Finding
 from frazil.fsck.plans import Action, RepairPlan, RepairState, RepairStep
-from frazil.fsck.rebuilding_arrays import ArrayRewrite, MissingChunks, Rewrite, plan_rewrite
+from frazil.fsck.rebuilding_arrays import MissingChunks, plan_rewrite
 from frazil.fsck.rebuilding_history import (
     ConfigFix,
     fix_config,
     fix_config_file,
+    is_readable,
     missing_logs,
     plan_history,
     plan_parents,
@@ -49,25 +44,19 @@ from frazil.fsck.rebuilding_history import (
     without,
 )
 from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo, rewrite_repo, with_main
-from frazil.fsck.repo_rules import RefFiles, read_ref_files, read_repo
-from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.fsck.repo_rules import RefFiles, check_config, read_ref_files, read_repo
+from frazil.fsck.rewriting import commit_rewrite
+from frazil.ids import ObjectId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.model.history import (
-    ManifestFile,
     RepoInfo,
-    Snapshot,
-    TransactionLog,
     UpdateType,
 )
-from frazil.model.nodes import ArrayNode, ManifestRef, Node
 from frazil.progress import Progress, Tell, silent
-from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, require_deleted
+from frazil.storage.assets import file_attributes, log_key, snapshot_key
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
-
-MESSAGE: Final = "repair"
-METADATA: Final = "frazil_repair"
 
 
 def repair(
@@ -143,12 +132,20 @@ class _Repair:
         return self.context.storage
 
     def run(self) -> RepairPlan:
+        self._require_current()
         state = self._history(self._beginning())
         for number, branch in enumerate(sorted(state.branches), 1):
             self._branch(state, branch)
             self.tell(Progress("branches", number, len(state.branches)))
         self._logs(state)
+        self._require_current()
         return RepairPlan(tuple(self.steps), tuple(self.losses), self.apply, tuple(self.made))
+
+    def _require_current(self) -> None:
+        """Refuse to go on where somebody has upgraded, whose fences look like damage."""
+        refs = self.context.refs
+        if self.apply and isinstance(refs, FileRefs):
+            refs.require_current()
 
     # --- what a repository begins with ---
 
@@ -224,15 +221,12 @@ class _Repair:
             return
         refs = self.context.refs
         if isinstance(refs, RepoObjectRefs):
-            refs.edit(lambda _: Edit(UpdateType.ConfigChanged(), {"config": fix.config}))
+            refs.edit(lambda info: _with_config(info, fix))
             return
         found = self.storage.fetch(CONFIG_KEY)
         assert not isinstance(found, Unchanged)
-        if fix.blob is not None:
+        if found is not None and not is_readable(found.data):
             self._replace(CONFIG_KEY, found, fix.blob, YAML_FILE)
-        elif found is not None:
-            self._keep(CONFIG_KEY, found.data)
-            require_deleted(self.storage.delete_many([CONFIG_KEY]))
 
     def _replace(
         self, key: str, found: Fetched | None, blob: bytes, attributes: Attributes
@@ -241,6 +235,7 @@ class _Repair:
         if found is not None:
             self._keep(key, found.data)
         version = None if found is None else found.version
+        self._require_current()
         if isinstance(self.storage.put_if(key, blob, version, attributes), LostRace):
             raise ConflictError(
                 message="somebody else has changed the repository during its repair",
@@ -332,59 +327,15 @@ def _tidied(info: RepoInfo) -> Edit:
     return Edit(UpdateType.MetadataChanged(), fields)
 
 
+def _with_config(info: RepoInfo, fix: ConfigFix) -> Edit | None:
+    """Another configuration, unless somebody has stored one that can be read meanwhile."""
+    if not [*check_config(info.config, REPO_KEY)]:
+        return None
+    return Edit(UpdateType.ConfigChanged(), {"config": fix.config})
+
+
 def _cut(info: RepoInfo, gone: set[SnapshotId]) -> Edit | None:
     here = {one for one in gone if one in info.snapshots}
     if not here:
         return None
     return Edit(UpdateType.GCRan(), {"snapshots": without(info.snapshots, here)})
-
-
-# --- the commit, made without a session, which could not read what is lost ---
-
-
-def commit_rewrite(context: Context, rewrite: Rewrite) -> SnapshotId:
-    """Write manifests, snapshot and log of a repair, and move the branch."""
-    base, assets, snapshot_id = rewrite.base, context.assets, SnapshotId.random()
-    files = dict(rewrite.files)
-    arrays = {each.node.id: each for each in rewrite.arrays}
-    nodes = tuple(
-        _renewed(context, node, arrays[node.id], files) if node.id in arrays else node
-        for node in base.nodes
-    )
-    used = {ref.id for node in nodes if isinstance(node, ArrayNode) for ref in node.manifests}
-    snapshot = Snapshot(
-        id=snapshot_id,
-        parent_id=base.id,
-        nodes=nodes,
-        flushed_at=later_than(base.flushed_at),
-        message=MESSAGE,
-        metadata={METADATA: rewrite.step().facts},
-        manifest_files=tuple(files[one] for one in sorted(used)),
-    )
-    log = TransactionLog(snapshot_id, updated_chunks=dict(_touched(rewrite.arrays)))
-    keys = [assets.save_snapshot(snapshot), assets.save_log(log)]
-    keys += [manifest_key(one) for one in used - rewrite.files.keys()]
-    publication = Publication(rewrite.branch, base.id, snapshot.entry(base.id))
-    context.refs.publish(publication, lambda: assets.make_durable(keys))
-    return snapshot_id
-
-
-def _renewed(
-    context: Context, node: Node, array: ArrayRewrite, files: dict[ManifestId, ManifestFile]
-) -> Node:
-    if not isinstance(node, ArrayNode) or not array.is_needed:
-        return node
-    manifests: list[ManifestRef] = list(array.kept)
-    for table in array.tables:
-        file = context.assets.save_manifest(ManifestId.random(), {node.id: table.compact()})
-        files[file.id] = file
-        manifests.append(ManifestRef(file.id, table.extents))
-    return replace(node, manifests=tuple(manifests))
-
-
-def _touched(arrays: Sequence[ArrayRewrite]) -> Iterator[tuple[NodeId, npt.NDArray[np.uint32]]]:
-    """The changed chunks of each array, in order."""
-    for each in arrays:
-        if each.touched:
-            coords = np.concatenate(each.touched)
-            yield each.node.id, np.unique(coords, axis=0) if coords.shape[1] else coords[:1]

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.commit.base import create_object
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, NotFoundError, StorageError
 from frazil.maintenance.candidates import PHASES
@@ -149,7 +150,7 @@ def restore_trash(
         for prefix in RESTORED_FIRST:
             items = [*context.place.list(above + context.key_in_place(prefix))]
             if not dry_run:
-                _restore(context.place, above, items, _attributes(prefix))
+                items = _restore(context.place, above, items, _attributes(prefix))
             count += len(items)
             size += sum(item.size_bytes for item in items)
     context.assets.forget()
@@ -167,18 +168,31 @@ def put_back(context: Context, batch: str, prefix: str) -> None:
     _restore(context.place, above, items, _attributes(prefix))
 
 
-def _restore(place: Storage, above: str, items: Sequence[Listed], attributes: Attributes) -> None:
+def _restore(
+    place: Storage, above: str, items: Sequence[Listed], attributes: Attributes
+) -> list[Listed]:
+    """Put objects back; tell which were still there."""
+    found: list[Listed] = []
     for part in by_size([item.size_bytes for item in items], MOVED_AT_ONCE, BATCH):
-        keys = [items[number].key for number in part]
-        fan_out(partial(_put_one_back, place, above, attributes), keys)
-        place.make_durable([key[len(above) :] for key in keys])
+        group = [items[number] for number in part]
+        keys = [item.key for item in group]
+        done = fan_out(partial(_put_one_back, place, above, attributes), keys)
+        back = [item for item, is_back in zip(group, done, strict=True) if is_back]
+        place.make_durable([item.key[len(above) :] for item in back])
         delete_keys(place, keys)
+        found += back
+    return found
 
 
-def _put_one_back(place: Storage, above: str, attributes: Attributes, key: str) -> None:
+def _put_one_back(place: Storage, above: str, attributes: Attributes, key: str) -> bool:
+    """Put an object back; False if somebody has deleted it for good, or put it back, meanwhile.
+
+    One that is there stays as it is: an expiry may have rewritten what somebody else has put back.
+    """
     data = place.get(key)
     if data is not None:
-        place.put(key[len(above) :], data, attributes)
+        create_object(place, key[len(above) :], data, attributes)
+    return data is not None
 
 
 def discard(storage: Storage, batch: str) -> DeleteReport:

@@ -19,7 +19,8 @@ from typing import Final
 from frazil.commit.base import MAIN, attempts, create_object, later_than
 from frazil.commit.by_ref_file import JSON_FILE, RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.file_refs import CONFIG_KEY, UNDER_WAY, being_undone, is_under_way, taken_over
+from frazil.commit.closing import UNDER_WAY, is_under_way
+from frazil.commit.file_refs import CONFIG_KEY, being_undone, taken_over
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -229,10 +230,13 @@ def _take_over(context: Context, at_once: int) -> RepoObjectRefs:
 
 
 def _with_late_config(old: RefFileRefs, info: RepoInfo, new: RepoObjectRefs) -> RepoObjectRefs:
-    """Take over a configuration that was stored while the refs were fenced."""
+    """Take over a configuration that was stored while the refs were fenced.
+
+    What was stored in the repo object since is newer.
+    """
     late = old.stored_config()
     if late is not None and late != info.config:
-        new.edit_config(lambda _: late)
+        new.edit_config(lambda now: late if now is None or now == info.config else now)
     return new
 
 

@@ -7,10 +7,8 @@ writes the same files.
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,20 +16,16 @@ import numpy as np
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.names import MAX_NODE_NUMBER
 from frazil.formats.legacy.snapshots import ROOT_MARK
-from frazil.formats.manifest import encode_manifest
-from frazil.formats.snapshot import encode_snapshot
-from frazil.formats.txlog import ID_LISTS, encode_log
+from frazil.formats.txlog import ID_LISTS
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
-from frazil.maintenance.id_sets import RowSet, native_needs
 from frazil.model.chunks import ChunkTable, concat
 from frazil.model.derived_log import derived_log, is_same_node
 from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, ManifestRef, Node
 from frazil.opening import INITIAL_METADATA
-from frazil.storage.assets import Lru, file_attributes, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage
-from frazil.storage.pool import start_in_pool
+from frazil.storage.assets import Lru
 from frazil.upgrading.chunks import Relocate
+from frazil.upgrading.sinks import Sink
 from frazil.upgrading.source import LEGACY_ID, UpgradeSource
 
 Tables: TypeAlias = Mapping[NodeId, ChunkTable]
@@ -304,90 +298,3 @@ def node_ids(
         if new != node.id:
             made[node.id] = new
     return known if made == known else made
-
-
-# --- where converted files go ---
-
-AT_ONCE: Final = 64
-"""Manifests that are on their way to the storage at a time."""
-
-
-class Sink(ABC):
-    """Takes what a conversion makes; objects come before those that refer to them."""
-
-    @abstractmethod
-    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
-        """Take a manifest, and tell what a snapshot records of it."""
-
-    @abstractmethod
-    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
-        """Take a snapshot with the log that goes with it."""
-
-
-@dataclass(slots=True)
-class CountingSink(Sink):
-    """Notes what there is, and which chunk objects are needed."""
-
-    manifests: int = 0
-    references: int = 0
-    needs: RowSet = field(default_factory=RowSet)
-
-    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
-        """Count a manifest."""
-        self.manifests += 1
-        self.references += len(table)
-        self.needs.add(native_needs(table)[0])
-        return ManifestFile(id, 0, len(table))
-
-    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
-        """Nothing more is to be known."""
-
-
-class WritingSink(Sink):
-    """Writes files; each of them as a whole or not at all."""
-
-    def __init__(self, place: Storage, generation: Generation, level: int) -> None:
-        self._place: Final = place
-        self._spec: Final = generation.spec
-        self._level: Final = level
-        self._begun: list[Future[None]] = []
-        self.keys: Final[list[str]] = []
-        """what must be made durable"""
-
-    def manifest(self, id: ManifestId, node: NodeId, table: ChunkTable) -> ManifestFile:
-        """Write a manifest."""
-        blob = encode_manifest(id, {node: table}, spec=self._spec, level=self._level)
-        if self._place.answers_inline:
-            self._put(manifest_key(id), blob, "manifest")
-        else:
-            if len(self._begun) >= AT_ONCE:
-                self._finish()
-            self._begun.append(start_in_pool(lambda: self._put(manifest_key(id), blob, "manifest")))
-        return ManifestFile(id, len(blob), len(table))
-
-    def _finish(self) -> None:
-        """Wait for what is being written."""
-        begun, self._begun = self._begun, []
-        wait(begun)
-        for future in begun:
-            future.result()
-
-    def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
-        """Write a log and then its snapshot, once the manifests are there."""
-        self._finish()
-        if log is not None:
-            blob = encode_log(log, spec=self._spec, level=self._level)
-            self._put(log_key(snapshot.id), blob, "transaction-log")
-        blob = encode_snapshot(snapshot, spec=self._spec, level=self._level)
-        self._put(snapshot_key(snapshot.id), blob, "snapshot")
-
-    def _put(self, key: str, blob: bytes, kind: str) -> None:
-        # Old files may be under these keys, which somebody reads at this moment.
-        attributes = replace(file_attributes(kind, self._spec), is_unnamed=False)
-        self._place.put(key, blob, attributes)
-        self.keys.append(key)
-
-    def make_durable(self) -> None:
-        """Return once all that was written would survive a power cut."""
-        self._place.make_durable(self.keys)
-        self.keys.clear()

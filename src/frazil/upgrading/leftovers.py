@@ -21,11 +21,18 @@ from frazil.maintenance.upgrade import OldRefs, is_whole, migrated, read_fenced
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.opening import detect_generation, open_context
-from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
+from frazil.storage.base import (
+    PLAIN,
+    Attributes,
+    LostRace,
+    Storage,
+    Unchanged,
+    require_deleted,
+)
 from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context, make_context
 from frazil.upgrading.chunks import legacy_container
-from frazil.upgrading.fencing import late
+from frazil.upgrading.claims import Claim, too_late
 from frazil.upgrading.source import (
     ChunkMode,
     UpgradeSource,
@@ -58,16 +65,19 @@ def publish(
     refs: OldRefs,
     entries: Mapping[SnapshotId, Snapshot],
     config: JSON | None,
+    claim: Claim,
 ) -> None:
     """Let there be a new repository; `refs` have the new ids of snapshots.
 
     Raises:
         ConflictError: somebody else has made another one meanwhile.
+        SessionStateError: somebody else has undone the upgrade.
     """
     if target.repo_object:
-        _publish_repo_object(source, refs, entries, config)
+        claim.hold()
+        _publish_repo_object(source, refs, entries, config, claim)
     else:
-        _publish_files(source, refs, config)
+        _publish_files(source, refs, config, claim)
 
 
 def _publish_repo_object(
@@ -75,6 +85,7 @@ def _publish_repo_object(
     refs: OldRefs,
     entries: Mapping[SnapshotId, Snapshot],
     config: JSON | None,
+    claim: Claim,
 ) -> None:
     info = migrated(
         refs, {one: found.entry(found.parent_id) for one, found in entries.items()}, config
@@ -82,37 +93,47 @@ def _publish_repo_object(
     level = source.context.config.compression_level()
     made = create_repo_object(source.place, info, level)
     if isinstance(made, LostRace) and not is_whole(source.place, info):
-        raise late()
+        raise too_late(claim)
     source.place.make_durable([REPO_KEY])
 
 
-def _publish_files(source: UpgradeSource, refs: OldRefs, config: JSON | None) -> None:
+def _publish_files(source: UpgradeSource, refs: OldRefs, config: JSON | None, claim: Claim) -> None:
     encoded = source.place.percent_encodes_names
+    main, data = branch_key(MAIN, encoded=encoded), encode_ref(refs.branches[MAIN])
+
+    def replace(key: str, data: bytes, attributes: Attributes = JSON_FILE) -> None:
+        """Write a file that nobody uses before the main branch is there."""
+        place, found = source.place, source.place.fetch(key)
+        assert not isinstance(found, Unchanged)
+        # Who helps may have published all: from then on only its version tells that somebody
+        # has changed a file, so that comes first.
+        claim.hold()
+        if place.head(main) is not None or (found is not None and found.data == data):
+            return
+        if source.shares_folders:
+            keep_once(place, key)
+        version = None if found is None else found.version
+        if isinstance(place.put_if(key, data, version, attributes), LostRace):
+            claim.hold()
+            if place.get(key) != data:
+                raise too_late(claim)
+        place.make_durable([key])
+
     if config is not None:
-        _replace(source, CONFIG_KEY, config_map_to_yaml(config), is_config=True)
+        replace(CONFIG_KEY, config_map_to_yaml(config), YAML_FILE)
     deleted = {name: id or refs.branches[MAIN] for name, id in refs.deleted_tags.items()}
     for name, id in {**refs.tags, **deleted}.items():
-        _replace(source, tag_key(name, encoded=encoded), encode_ref(id))
+        replace(tag_key(name, encoded=encoded), encode_ref(id))
+    claim.hold()
     for name in refs.deleted_tags:
         create_object(source.place, tombstone_key(name, encoded=encoded), b"", PLAIN)
     for name, id in refs.branches.items():
         if name != MAIN:
-            _replace(source, branch_key(name, encoded=encoded), encode_ref(id))
-    key, data = branch_key(MAIN, encoded=encoded), encode_ref(refs.branches[MAIN])
-    made = create_object(source.place, key, data, JSON_FILE)
-    if isinstance(made, LostRace) and source.place.get(key) != data:
-        raise late()
-
-
-def _replace(source: UpgradeSource, key: str, data: bytes, *, is_config: bool = False) -> None:
-    """Write a file that nobody uses before the main branch is there."""
-    place = source.place
-    if place.get(key) == data:
-        return
-    if source.shares_folders:
-        keep_once(place, key)
-    place.put(key, data, YAML_FILE if is_config else JSON_FILE)
-    place.make_durable([key])
+            replace(branch_key(name, encoded=encoded), encode_ref(id))
+    claim.hold()
+    made = create_object(source.place, main, data, JSON_FILE)
+    if isinstance(made, LostRace) and source.place.get(main) != data:
+        raise too_late(claim)
 
 
 def hide_old_refs(source: UpgradeSource, target: Generation) -> None:
@@ -201,12 +222,15 @@ def seen_in(new: Context) -> RepositoryContents:
     return RepositoryContents(branches, tags, gone, found)
 
 
+def is_upgraded(place: Storage) -> bool:
+    """Whether there is a repository of spec 1 or 2."""
+    found = detect_generation(place)
+    return found is not None and found.generation.dialect is None
+
+
 def new_at(place: Storage) -> Context | None:
     """The repository of spec 1 or 2 at a place."""
-    found = detect_generation(place)
-    if found is None or found.generation.dialect is not None:
-        return None
-    return open_context(place, None, None)
+    return open_context(place, None, None) if is_upgraded(place) else None
 
 
 def hidden_refs(place: Storage) -> list[str]:

@@ -25,9 +25,18 @@ from frazil.upgrading.chunks import (
     require_moved,
     transfers_of,
 )
-from frazil.upgrading.converting import Converter, CountingSink, WritingSink
-from frazil.upgrading.fencing import claim, fence, release, require_claim, require_no_other
-from frazil.upgrading.leftovers import hide_old_refs, new_config, publish, renamed, require_writable
+from frazil.upgrading.claims import Claim, claimed, take, too_late, upgrading
+from frazil.upgrading.converting import Converter
+from frazil.upgrading.fencing import fence, require_no_other
+from frazil.upgrading.leftovers import (
+    hide_old_refs,
+    is_upgraded,
+    new_config,
+    publish,
+    renamed,
+    require_writable,
+)
+from frazil.upgrading.sinks import CountingSink, WritingSink
 from frazil.upgrading.source import (
     ChunkMode,
     OldSnapshot,
@@ -134,19 +143,31 @@ def upgrade(
 
 
 def _apply(found: Survey, move: Move) -> None:
+    place = found.source.place
+    claim = take(place, upgrading(found.target, found.mode))
+    with claimed(claim):
+        if is_upgraded(place):
+            raise too_late(claim)
+        _make(found, claim, move)
+
+
+def _make(found: Survey, claim: Claim, move: Move) -> None:
     source, target = found.source, found.target
     level = source.context.config.compression_level()
     sink = WritingSink(source.place, target, level)
     relocate = relocation(source, target, found.mode)
     converter = Converter(source, target, found.root, sink, relocate)
-    claim(source.place, target, found.mode)
+    # What was there at the survey may have been undone before the claim was taken.
+    found.transfers = transfers_of(source, found.counted.needs, found.mode)
     move(found.transfers.wanted)
     require_moved(source, found.transfers)
     for number in attempts(source.context.config.update_retries()):
         refs = found.refs if number == 0 else source.read_refs()
         history = source.history(source.tips(refs), found.history)
-        _convert(found, converter, history, move)
+        claim.hold()
+        _convert(found, converter, history, claim, move)
         sink.make_durable()
+        claim.hold()
         if fence(source, refs, target) and _is_settled(source, refs, converter):
             break
         found.history = history
@@ -154,14 +175,17 @@ def _apply(found: Survey, move: Move) -> None:
     # What lost its refs since it was converted may have lost its chunks as well.
     new = (converter.done[id].id for id in history)
     entries = {id: converter.entries[id] for id in new}
-    require_claim(source.place, target, found.mode)
-    publish(source, target, renamed(refs, found.root), entries, config)
+    publish(source, target, renamed(refs, found.root), entries, config, claim)
+    claim.hold()
     hide_old_refs(source, target)
-    release(source.place)
 
 
 def _convert(
-    found: Survey, converter: Converter, history: dict[SnapshotId, OldSnapshot], move: Move
+    found: Survey,
+    converter: Converter,
+    history: dict[SnapshotId, OldSnapshot],
+    claim: Claim,
+    move: Move,
 ) -> None:
     """Convert what was not converted yet: all at first, later what others have committed."""
     todo = [id for id in history if id not in converter.done]
@@ -173,8 +197,10 @@ def _convert(
         transfers = transfers_of(found.source, found.counted.needs, found.mode)
         move(transfers.wanted)
         require_moved(found.source, transfers)
+        claim.hold()
     preserve(found.source.place, changed_files(found.source, todo))
     for id in todo:
+        claim.keep()
         converter.convert(id)
 
 

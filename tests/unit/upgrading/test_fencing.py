@@ -11,7 +11,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import undo_upgrade, upgrade_older
-from frazil.upgrading.fencing import CLAIM_KEY
+from frazil.upgrading.claims import CLAIM_KEY, ClaimRecord, Work
 from tests.support.checks import check_repository
 from tests.support.old_repositories import files_at, make_small, told
 from tests.support.stepping import InterruptedStorage, Moment
@@ -73,12 +73,13 @@ def test_whoever_has_planned_before_the_other_was_done_writes_nothing(
 
 def test_whoever_finds_that_the_other_has_just_ended_is_told_so() -> None:
     place, before = sample("g1")
+    record = ClaimRecord(Work.UPGRADE, "spec-v1", "link", holders=0, is_ended=True).encode()
     ended = InterruptedStorage(
-        place, [Moment("put_if", CLAIM_KEY, lambda: place.put(CLAIM_KEY, b""))]
+        place, [Moment("put_if", CLAIM_KEY, lambda: place.put(CLAIM_KEY, record))]
     )
-    ended.moments.append(Moment("get", CLAIM_KEY, lambda: place.delete_many([CLAIM_KEY])))
     with pytest.raises(ConflictError, match="open it again"):
         upgrade_older(ended, **FIRST)
+    place.delete_many([CLAIM_KEY])
     upgrade_older(place, **FIRST)
     assert_upgraded(place, 1, before)
 
@@ -90,7 +91,7 @@ def test_an_upgrade_that_died_is_undone_before_another_is_begun() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        upgrade_older(InterruptedStorage(place, [Moment("put", "snapshots/", die)]), **FIRST)
+        upgrade_older(InterruptedStorage(place, [Moment("put_if", "snapshots/", die)]), **FIRST)
     with pytest.raises(SessionStateError, match="finish or undo it first"):
         upgrade_older(place, to=2)
     undo_upgrade(place)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 import frazil
+from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import ConflictError, ErrorKind, SessionStateError, StorageError
 from frazil.repository import Repository
 from frazil.storage.base import Storage
@@ -18,7 +19,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.opened import context_of
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
-from frazil.upgrading.fencing import CLAIM_KEY
+from frazil.upgrading.claims import CLAIM_KEY
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import files_at, make_small, put, told
 from tests.support.stepping import InterruptedStorage, Moment
@@ -116,7 +117,7 @@ def tips(repo: Repository) -> dict[str, str]:
 def test_an_upgrade_killed_at_any_write_can_be_undone(spec: str, to: int) -> None:
     files, before = sample(spec)
     for place in deaths(lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to)):
-        undo_upgrade(place)
+        undo_upgrade(place, unsafe_minimum_age=AT_ONCE)
         assert_as_before(place, files)
     assert told(Repository.open(place)) == before
 
@@ -140,7 +141,7 @@ def test_undoing_killed_at_any_write_is_finished_by_the_next(spec: str, to: int)
         return place
 
     for place in deaths(upgraded, undo_upgrade):
-        undo_upgrade(place)
+        undo_upgrade(place, unsafe_minimum_age=AT_ONCE)
         assert_as_before(place, files)
     repo = Repository.open(place)
     with repo.transaction("main", message="goes on") as store:
@@ -256,10 +257,12 @@ def test_what_is_acknowledged_while_an_upgrade_is_undone_is_not_lost(
 @pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
 def test_an_upgrade_to_another_version_cannot_take_over(spec: str) -> None:
     place = place_of(spec)
-    counting = Dying(place_of(spec), 0)
-    upgrade_older(counting, to=2)
+
+    def die() -> None:
+        raise StorageError("killed", kind=ErrorKind.OBJECT_STORE)
+
     with pytest.raises(StorageError):
-        upgrade_older(Dying(place, counting.writes - 1), to=2)  # no entry point yet
+        upgrade_older(InterruptedStorage(place, [Moment("put_if", REPO_KEY, die)]), to=2)
     old = Repository.open(place)
     with pytest.raises(SessionStateError, match="spec-v2"):
         upgrade_older(old, to=1)

@@ -1,0 +1,280 @@
+"""Who is at work where a repository is upgraded, or its upgrade undone or cleaned up.
+
+One object says so, which is only ever replaced in the version that was read. Upgrades that mean
+the same write the same bytes, so a second one joins the first. All else is for one at a time,
+because nothing can be deleted on a condition: undoing deletes files of the names that an upgrade
+writes, and cleaning up what undoing needs. A claim with holders therefore passes to somebody else
+only when it has not been renewed for a day by the clock of the store, as for all that is deleted.
+Who fails says so, and the claim stays without holders: the next one may come at once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from frazil.commit.base import attempts
+from frazil.commit.by_ref_file import JSON_FILE
+from frazil.errors import ConflictError, ErrorKind, FrazilError, SessionStateError
+from frazil.formats.generation import Generation
+from frazil.ids import ObjectId
+from frazil.maintenance.deleting import deletable_before
+from frazil.model.config import StorageRetriesSettings
+from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, require_deleted
+from frazil.upgrading.source import ChunkMode, cannot, marker
+
+CLAIM_KEY: Final = "upgrade.json"
+RENEWED_AFTER_S: Final = 600.0
+"""How old a claim becomes before its holder renews it; a small part of a day."""
+
+
+class Work(StrEnum):
+    """What a claim is for."""
+
+    UPGRADE = "upgrade"
+    UNDO = "undo"
+    CLEAN = "clean"
+
+
+FINISH: Final = {
+    Work.UNDO: "an upgrade is being undone: finish that first, with `frazil upgrade URL --undo`",
+    Work.CLEAN: "what an upgrade left is being deleted: finish that first, with "
+    "`frazil upgrade URL --clean`",
+}
+"""What others are told who mean something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """What a claim says."""
+
+    work: Work
+    to: str = ""
+    """the marker of the target of an upgrade"""
+    chunks: str = ""
+    id: str = field(default_factory=lambda: str(ObjectId.random()))
+    """another one after each undoing, so that nobody takes up what was deleted since"""
+    holders: int = 1
+    """who have neither finished nor failed; those that were killed are among them"""
+    is_ended: bool = False
+    """whether the object is about to be deleted"""
+
+    def is_same_work(self, other: ClaimRecord) -> bool:
+        """Whether two do the same, so that one may help the other."""
+        return (self.work, self.to, self.chunks) == (other.work, other.to, other.chunks)
+
+    def encode(self) -> bytes:
+        """The bytes of the object."""
+        return json.dumps(asdict(self)).encode()
+
+    def __str__(self) -> str:
+        if self.work is not Work.UPGRADE:
+            return str(self.work)
+        return f"another upgrade (to {self.to}, chunks: {self.chunks})"
+
+
+def decode_claim(data: bytes) -> ClaimRecord:
+    """What a claim says.
+
+    Raises:
+        SessionStateError: it cannot be understood.
+    """
+    try:
+        said = json.loads(data)
+        return ClaimRecord(**{**said, "work": Work(said["work"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise cannot(
+            f"somebody is upgrading this repository, and {CLAIM_KEY} cannot be understood: finish "
+            "or undo that with the version that wrote it"
+        ) from error
+
+
+def upgrading(target: Generation, mode: ChunkMode) -> ClaimRecord:
+    """What an upgrade claims."""
+    return ClaimRecord(Work.UPGRADE, marker(target), str(mode))
+
+
+@dataclass(slots=True)
+class Claim:
+    """A claim that this process holds, alone or with others that do the same."""
+
+    place: Storage
+    record: ClaimRecord
+    before: ClaimRecord | None = None
+    """what was interrupted, and is so again if this work is refused"""
+    _renewed: float = field(default_factory=time.monotonic)
+    _is_left: bool = False
+
+    def hold(self) -> None:
+        """Go on only if the claim has not passed to anybody else; renew it every now and then.
+
+        Raises:
+            SessionStateError: somebody else has begun to undo the upgrade, or has done so.
+        """
+        is_ours = self._replaced(lambda there: there) if self._is_due else self._there() is not None
+        if not is_ours:
+            raise cannot("somebody else has finished or undone this upgrade meanwhile")
+
+    def keep(self) -> None:
+        """`hold` when the claim is to be renewed, for work that consists of many small parts."""
+        if self._is_due:
+            self.hold()
+
+    @property
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._renewed > RENEWED_AFTER_S
+
+    def release(self) -> None:
+        """The work is done: let others come, unless somebody else still does the same."""
+        self._leave(is_ended=True)
+
+    def leave(self) -> None:
+        """The work was interrupted: keep those away who would do something else."""
+        self._leave(is_ended=False)
+
+    def give_back(self) -> None:
+        """The work was refused, and nothing has changed: let the claim be what it was."""
+        before = self.before
+        if before is None:
+            self.release()
+        elif before.id == self.record.id:
+            self.leave()
+        else:
+            self._replaced(lambda _: before)
+
+    def _leave(self, *, is_ended: bool) -> None:
+        if self._is_left:
+            return  # it is counted once among the holders
+        self._is_left = True
+        left = self.record
+
+        def change(there: ClaimRecord) -> ClaimRecord:
+            nonlocal left
+            # Who still cleans up when all is gone finds nothing to delete.
+            is_over = is_ended and there.work is Work.CLEAN
+            holders = 0 if is_over else max(0, there.holders - 1)
+            left = replace(there, holders=holders, is_ended=is_ended and holders == 0)
+            return left
+
+        if self._replaced(change) and left.is_ended:
+            # Nobody takes it before it is gone: this would delete the claim of another one.
+            require_deleted(self.place.delete_many([CLAIM_KEY]))
+
+    def _replaced(self, change: Callable[[ClaimRecord], ClaimRecord]) -> bool:
+        """Replace the claim; False if it has passed to somebody else."""
+        for _ in attempts(StorageRetriesSettings()):
+            found = self._there()
+            if found is None:
+                return False
+            there = decode_claim(found.data)
+            if not isinstance(_written(self.place, change(there), found), LostRace):
+                self._renewed = time.monotonic()
+                return True
+        return False
+
+    def _there(self) -> Fetched | None:
+        """The object, unless it is somebody else's."""
+        found = _fetched(self.place)
+        there = None if found is None else decode_claim(found.data)
+        is_ours = there is not None and there.id == self.record.id and not there.is_ended
+        return found if is_ours else None
+
+
+def _fetched(place: Storage) -> Fetched | None:
+    found = place.fetch(CLAIM_KEY)
+    assert not isinstance(found, Unchanged)
+    return found
+
+
+def _written(place: Storage, record: ClaimRecord, found: Fetched | None) -> object:
+    version = None if found is None else found.version
+    made = place.put_if(CLAIM_KEY, record.encode(), version, JSON_FILE)
+    place.make_durable([CLAIM_KEY])
+    return made
+
+
+def take(place: Storage, wanted: ClaimRecord, unsafe_minimum_age: timedelta | None = None) -> Claim:
+    """Say that this process is at work, before anything is written.
+
+    Raises:
+        SessionStateError: somebody does something else, or may still do so.
+        ConflictError: somebody has just finished.
+    """
+    for _ in attempts(StorageRetriesSettings()):
+        found = _fetched(place)
+        there = None if found is None else decode_claim(found.data)
+        record = wanted
+        if there is not None:
+            record = _successor(place, there, wanted, unsafe_minimum_age)
+        if not isinstance(_written(place, record, found), LostRace):
+            before = None if there is None or there.is_ended else replace(there, holders=0)
+            return Claim(place, record, before)
+    raise late()
+
+
+def _successor(
+    place: Storage, there: ClaimRecord, wanted: ClaimRecord, age: timedelta | None
+) -> ClaimRecord:
+    """The claim that may come after another one."""
+    if there.is_same_work(wanted) and wanted.work is not Work.UNDO and not there.is_ended:
+        return replace(there, holders=there.holders + 1)
+    if not there.is_ended:
+        if there.work in FINISH and there.work is not wanted.work:
+            raise cannot(FINISH[there.work])
+        if wanted.work is Work.UPGRADE:
+            raise cannot(f"{there} has been begun; finish or undo it first")
+    if there.holders or there.is_ended:
+        _require_old(place, there, age)
+    return wanted
+
+
+def _require_old(place: Storage, there: ClaimRecord, age: timedelta | None) -> None:
+    """Refuse to take the place of somebody who may still be at work."""
+    limit, item = deletable_before(place, age), place.head(CLAIM_KEY)
+    if limit is None or item is None or item.created_at < limit:
+        return
+    if there.is_ended:
+        raise ConflictError(
+            message="somebody else has just upgraded this repository, or undone that; open it "
+            "again",
+            kind=ErrorKind.REPO_INFO_UPDATED,
+        )
+    raise SessionStateError(
+        f"somebody else is at work here ({there}), or was killed less than a day ago; wait for "
+        "it, or do the same to finish it; if it was killed, lower unsafe_minimum_age",
+        kind=ErrorKind.INVALID_REPOSITORY_MIGRATION,
+        since=item.created_at.isoformat(),
+    )
+
+
+@contextmanager
+def claimed(claim: Claim) -> Iterator[Claim]:
+    """Work under a claim, which is released at its end and left if it fails."""
+    try:
+        yield claim
+    except BaseException:
+        # A storage that fails here too has failed before: the claim goes by its age then.
+        with suppress(FrazilError):
+            claim.leave()
+        raise
+    claim.release()
+
+
+def too_late(claim: Claim) -> ConflictError:
+    """The error for an upgrade that somebody else has finished; there is nothing left to do."""
+    claim.release()
+    return late()
+
+
+def late() -> ConflictError:
+    """The error for a repository that was upgraded meanwhile."""
+    return ConflictError(
+        message="somebody else has upgraded this repository; open it again",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+    )

@@ -1,0 +1,148 @@
+"""Somebody else at the storage calls of a repair: what is told to be done stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from frazil import (
+    FrazilError,
+    Repository,
+    RepositoryConfig,
+    Storage,
+    VirtualChunkContainer,
+    local_filesystem_store,
+    upgrade_repository,
+)
+from frazil.fsck import repair
+from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
+from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
+from tests.support.ages import AT_ONCE
+from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.stepping import InterruptedStorage
+
+CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
+CONTAINER = "file:///data/"
+MARK = {TXN_APP: "series", TXN_VERSION: "7"}
+
+
+def write(repo: Repository, value: bytes, message: str) -> str:
+    session = repo.writable_session("main")
+    write_keys(session, {"a/c/0": value})
+    return session.commit(message, MARK)
+
+
+def damaged(spec: int) -> MemoryStorage:
+    """A repository of which the newest version of a chunk is gone."""
+    storage = MemoryStorage()
+    repo = Repository.create(storage, CONFIG, spec_version=spec)
+    session = repo.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(2)})
+    session.commit("begun")
+    write(repo, b"old", "one")
+    before = {item.key for item in storage.list("chunks/")}
+    write(repo, b"new", "two")
+    storage.delete_many([i.key for i in storage.list("chunks/") if i.key not in before])
+    return storage
+
+
+def interrupted(
+    make: Callable[[], Storage],
+    slow: Callable[[Storage], object],
+    other: Callable[[Storage], object],
+) -> Iterator[tuple[Storage, bool, bool]]:
+    """Places where somebody came before a call of a repair, and whether each was refused."""
+    for call in count(1, 2):
+        place = make()
+        done: list[str] = []
+
+        def come(place: Storage = place, done: list[str] = done) -> None:
+            with suppress(FrazilError):
+                other(place)
+                done.append("other")
+
+        storage = InterruptedStorage(place)
+        storage.before(call, come)
+        with suppress(FrazilError):
+            slow(storage)
+            done.append("slow")
+        if not storage.is_over:
+            assert call > 10
+            return
+        yield place, "slow" in done, "other" in done
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_an_older_chunk_is_not_collected_while_it_takes_the_place_of_a_lost_one(spec: int) -> None:
+    def mend(place: Storage) -> None:
+        repair(place, apply=True, missing_chunks="older")
+
+    def forget(place: Storage) -> None:
+        later = datetime.now(UTC) + timedelta(hours=1)
+        repo = Repository.open(place)
+        repo.expire_snapshots(later)
+        repo.garbage_collect(later, unsafe_minimum_age=AT_ONCE)
+
+    outcomes = set()
+    for place, is_mended, _ in interrupted(lambda: damaged(spec), mend, forget):
+        outcomes.add(is_mended)
+        if is_mended:
+            found = contents(Repository.open(place).readonly_session("main"))
+            assert found.get("a/c/0", b"old") == b"old"
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_configuration_that_is_saved_during_a_repair_stays(spec: int) -> None:
+    def damaged_config() -> Storage:
+        storage = MemoryStorage()
+        repo = Repository.create(storage, spec_version=spec)
+        if spec == 1:
+            storage.put("config.yaml", b"caching: [1, 2")
+        else:
+            context_of(repo).refs.edit_config(lambda _: {"caching": "much"})
+        return storage
+
+    def mend(place: Storage) -> None:
+        repair(place, apply=True)
+
+    def mend_and_save(place: Storage) -> None:
+        with suppress(FrazilError):
+            mend(place)
+        repo = Repository.open(place)
+        config = repo.config
+        config.set_virtual_chunk_container(
+            VirtualChunkContainer(CONTAINER, local_filesystem_store("/"))
+        )
+        repo.reopen(config).save_config()
+
+    for place, _, is_saved in interrupted(damaged_config, mend, mend_and_save):
+        config = Repository.fetch_config(place)
+        assert is_saved
+        assert config is not None
+        assert CONTAINER in (config.virtual_chunk_containers or {})
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_repair_carries_the_marks_of_what_was_done_once(spec: int) -> None:
+    place = damaged(spec)
+    repair(place, apply=True)
+    newest = next(iter(Repository.open(place).ancestry(branch="main")))
+    assert marks_of(newest.metadata).series == {"series": 7}
+
+
+def test_a_repair_does_not_bring_back_refs_that_an_upgrade_has_taken_over() -> None:
+    """Old clients could commit to them, and nobody would see that."""
+    for place, _, is_upgraded in interrupted(
+        lambda: damaged(1),
+        lambda place: repair(place, apply=True),
+        lambda place: upgrade_repository(Repository.open(place)),
+    ):
+        assert is_upgraded
+        assert Repository.open(place).spec_version == 2
+        assert not [*place.list("refs/")]
