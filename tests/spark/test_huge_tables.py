@@ -54,7 +54,7 @@ HUGE = {
     ],
 )
 def test_rows_chosen_by_position_cost_what_they_are(
-    name: str, chosen: dict[str, str], tmp_path: Path
+    name: str, chosen: dict[str, Any], tmp_path: Path
 ) -> None:
     place = table(tmp_path / "r", *HUGE[name])
     read_here(table(tmp_path / "warm", (9, 9), (3, 3)), **chosen)  # modules are loaded by then
@@ -130,8 +130,8 @@ def test_sums_that_64_bits_cannot_hold_are_not_told(tmp_path: Path) -> None:
     repository.audit.analyze()
 
     def asked(word: str) -> Any:  # noqa: ANN401  (a number)
-        options = {"layout": "aggregates", "variables": ["a"], "aggregates": {"a": [word]}}
-        return read_here(tmp_path / "r", **options).to_pydict()[f"{word}(a)"]
+        options: dict[str, Any] = {"variables": ["a"], "aggregates": {"a": [word]}}
+        return read_here(tmp_path / "r", layout="aggregates", **options).to_pydict()[f"{word}(a)"]
 
     assert asked("max") == [2**30]
     with pytest.raises(InvalidInputError, match="chunks are too large to be read as rows"):

@@ -119,7 +119,8 @@ def _can_be_sums(rows: Rows, form: NumberType) -> Flags:
     with np.errstate(over="ignore", invalid="ignore"):
         rounding = ROUNDING * cells * np.maximum(np.abs(low), np.abs(high))
         is_between = (total >= low * cells - rounding) & (total <= high * cells + rounding)
-    return np.isfinite(total) & (is_between | (cells == 0) & (total == 0))
+    found: Flags = np.isfinite(total) & (is_between | (cells == 0) & (total == 0))
+    return found
 
 
 def _filled(decoding: Decoding, cells: I64) -> Rows:

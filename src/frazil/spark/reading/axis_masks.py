@@ -60,7 +60,8 @@ class AxisMask:
 
     def before(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """How many places come before others."""
-        counts = np.insert(np.cumsum(self.inside), 0, 0)
+        counts: npt.NDArray[np.int64] = np.zeros(len(self.inside) + 1, np.int64)
+        np.cumsum(self.inside, out=counts[1:])
         found: npt.NDArray[np.int64] = counts[np.clip(places - self.start, 0, len(self.inside))]
         return found
 
