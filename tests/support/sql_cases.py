@@ -240,14 +240,22 @@ def make_query(rng: np.random.Generator, table: Table) -> str:
         if "v" in text.replace("v0", "") or "far" in text:
             text += f"{' AND' if where else ' WHERE'} (v0 IS NULL OR v0 IS NOT NULL)"
         return text
-    items += [f"{_aggregate(rng, table)} AS a{n}" for n in range(rng.integers(1, 4))]
+    made = [_aggregate(rng, table) for _ in range(rng.integers(1, 4))]
+    items += [f"{each} AS a{n}" if rng.random() < 0.8 else each for n, each in enumerate(made)]
     # The variable with all dimensions is named, so that both tables have the same rows.
     items.append("count(v0) AS n")
     text = f"SELECT {', '.join(items)} FROM {{table}} w{where}"
     if groups:
-        text += f" GROUP BY {', '.join(groups)}"
+        listed = ", ".join(groups)
+        text += (
+            f" GROUP BY {_pick(rng, ['ROLLUP', 'CUBE'])}({listed})"
+            if rng.random() < 0.1
+            else (f" GROUP BY {listed}")
+        )
         if rng.random() < 0.2:
             text += f" HAVING count(*) > {rng.integers(0, 4)}"
+        if rng.random() < 0.2:
+            text += f" ORDER BY {_pick(rng, made)}"
     return text
 
 
@@ -326,6 +334,9 @@ def _aggregate(rng: np.random.Generator, table: Table) -> str:
     text = str(_pick(rng, ways)).format(name)
     if rng.random() < 0.15:
         text += f" FILTER (WHERE {_condition(rng, table)})"
+    elif rng.random() < 0.05:
+        both = " OR ".join(f"{_pick(rng, table.variables)} IS NOT NULL" for _ in range(2))
+        text += f" FILTER (WHERE {_pick(rng, [f'{name} IS NOT NULL', both])})"
     return text
 
 
