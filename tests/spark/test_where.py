@@ -250,6 +250,7 @@ def test_unread_variables_are_not_fetched(lone_chunk: Path) -> None:
         ("lat ( 1", 1, "functions have no place"),
         ("lat , 1", 5, "a comparison is expected"),
         ("time > DATE 5", 13, "a date in quotes is expected"),
+        ("time > DATE '2024-01-31 12:00'", 13, "DATE has no time of day"),
         ("lat > -", 8, "a number is expected"),
         ("lat > - lon", 9, "a number is expected"),
         ("lat IS 1", 8, "NULL is expected"),

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import zarr
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import frazil
 import frazil.spark
@@ -78,16 +79,22 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
         repo.audit.analyze()
     authorize = (container,) if is_virtual else ()
     options = {"authorize-virtual-chunk-access": container} if is_virtual else {}
-    table = open_table(ResolvedName(url), options)
-    chosen = table.chosen({*variables, *dims})
-    scan = table.scan(chosen)
-    cells = here.read_cells_here(scan, plan_blocks(scan, scan.data_columns()))
-    spark.createDataFrame(cells, scan.schema).createOrReplaceTempView(view)
+    cells = plain_view(spark, url, view, **options)
     labels = {
         dim: [_literal(cells.column(dim)[int(n)].as_py()) for n in rng.integers(0, len(cells), 3)]
         for dim in dims
     }
     return Table(url, view, dims, coordinates, variables, labels, authorize)
+
+
+def plain_view(spark: SparkSession, url: str, view: str, **options: str) -> pa.Table:
+    """Make a plain table of Spark with all cells of a repository."""
+    table = open_table(ResolvedName(url), options)
+    scan = table.scan(table.chosen(None))
+    cells = here.read_cells_here(scan, plan_blocks(scan, scan.data_columns()))
+    # In one partition Spark groups without a shuffle.
+    spark.createDataFrame(cells, scan.schema).coalesce(1).createOrReplaceTempView(view)
+    return cells
 
 
 def _coordinate(rng: np.random.Generator, root: zarr.Group, dim: str, size: int) -> str:
@@ -233,14 +240,22 @@ def make_query(rng: np.random.Generator, table: Table) -> str:
         if "v" in text.replace("v0", "") or "far" in text:
             text += f"{' AND' if where else ' WHERE'} (v0 IS NULL OR v0 IS NOT NULL)"
         return text
-    items += [f"{_aggregate(rng, table)} AS a{n}" for n in range(rng.integers(1, 4))]
+    made = [_aggregate(rng, table) for _ in range(rng.integers(1, 4))]
+    items += [f"{each} AS a{n}" if rng.random() < 0.8 else each for n, each in enumerate(made)]
     # The variable with all dimensions is named, so that both tables have the same rows.
     items.append("count(v0) AS n")
     text = f"SELECT {', '.join(items)} FROM {{table}} w{where}"
     if groups:
-        text += f" GROUP BY {', '.join(groups)}"
+        listed = ", ".join(groups)
+        text += (
+            f" GROUP BY {_pick(rng, ['ROLLUP', 'CUBE'])}({listed})"
+            if rng.random() < 0.1
+            else (f" GROUP BY {listed}")
+        )
         if rng.random() < 0.2:
             text += f" HAVING count(*) > {rng.integers(0, 4)}"
+        if rng.random() < 0.2:
+            text += f" ORDER BY {_pick(rng, made)}"
     return text
 
 
@@ -319,6 +334,9 @@ def _aggregate(rng: np.random.Generator, table: Table) -> str:
     text = str(_pick(rng, ways)).format(name)
     if rng.random() < 0.15:
         text += f" FILTER (WHERE {_condition(rng, table)})"
+    elif rng.random() < 0.05:
+        both = " OR ".join(f"{_pick(rng, table.variables)} IS NOT NULL" for _ in range(2))
+        text += f" FILTER (WHERE {_pick(rng, [f'{name} IS NOT NULL', both])})"
     return text
 
 
@@ -385,10 +403,10 @@ def differences(
     options: dict[str, Any] = {"authorize": [*table.authorize]} if table.authorize else {}
     try:
         ours = _batch(queries, f"frazil.`{table.url}`")
-        found = _answers(frazil.spark.sql(ours, spark, **options).collect(), len(queries))
+        found = _answers(frazil.spark.sql(ours, spark, **options), len(queries))
     finally:
         spark.conf.unset(here.SETTING)
-    wanted = _answers(spark.sql(_batch(queries, table.view)).collect(), len(queries))
+    wanted = _answers(spark.sql(_batch(queries, table.view)), len(queries))
     return [
         (query, f"{one[:4]} is not {other[:4]}")
         for query, one, other in zip(queries, found, wanted, strict=True)
@@ -404,9 +422,10 @@ def _batch(queries: list[str], name: str) -> str:
     )
 
 
-def _answers(rows: list[Any], count: int) -> list[list[dict[str, Any]]]:
+def _answers(answers: DataFrame, count: int) -> list[list[dict[str, Any]]]:
     found: list[list[dict[str, Any]]] = [[] for _ in range(count)]
-    for row in rows:
+    # A task for each query would cost more than the queries.
+    for row in answers.coalesce(1).collect():
         found[row.q].append(json.loads(row.answer))
     return [sorted(each, key=_order) for each in found]
 

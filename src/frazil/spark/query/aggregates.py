@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 from sqlglot import TokenType, exp
 
 from frazil.spark.query.functions import AGGREGATES, GROUPINGS, SCALARS
-from frazil.spark.query.linear import Refusal, is_bare, linear
+from frazil.spark.query.linear import Refusal, asks_presence, is_bare, linear
 from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced
 from frazil.spark.reading.aggregating import ROWS, can_compare, column_name, sum_type
 from frazil.spark.reading.reducing import COUNT, MAX, MIN, SQUARES, SUM
@@ -34,6 +34,8 @@ SHIFT: Final = "__frazil_near_{}__"
 class RewrittenSelect:
     """A SELECT on the rows that tasks give."""
 
+    alias: str
+    """what it calls the table"""
     edits: list[Edit] = field(default_factory=list)
     labels: dict[str, None] = field(default_factory=dict)
     """columns to keep"""
@@ -58,6 +60,13 @@ class RewrittenSelect:
     def is_total(self) -> bool:
         """Whether it is about all cells at once."""
         return self.is_summed and not self.labels and not self.is_mixed
+
+    def column(self, name: str) -> str:
+        """A column of the rows that tasks give, as the text of the SELECT names it.
+
+        Its table stands before it: in ORDER BY and HAVING, `sum(t2m)` alone may be of the answer.
+        """
+        return braced(f"{backquoted(self.alias)}.{backquoted(name)}")
 
     def aggregates(self) -> str:
         """The option of the source."""
@@ -139,20 +148,21 @@ def rewrite(
     select: exp.Select,
     scan: Scan,
     names: Mapping[int, str],
+    alias: str,
     *,
     is_apart: bool,
     where: Where | None = None,
 ) -> RewrittenSelect:
     """Rewrite a SELECT on one table; `names` has its columns by where they begin in the text.
 
-    `is_apart` says whether each axis is chosen from alone. Without `where`, the source applies all
-    conditions.
+    `alias` is what it calls the table, and `is_apart` says whether each axis is chosen from alone.
+    Without `where`, the source applies all conditions.
 
     Raises:
         Refusal: it is left to Spark.
     """
     _require_readable(tokens, block, select, scan, names)
-    attempt = partial(_rewritten, tokens, block, select, scan, names, is_apart, where)
+    attempt = partial(_rewritten, tokens, block, select, scan, names, alias, is_apart, where)
     try:
         found = attempt(with_extremes=True)
     except Refusal:
@@ -198,13 +208,14 @@ def _rewritten(
     select: exp.Select,
     scan: Scan,
     names: Mapping[int, str],
+    alias: str,
     is_apart: bool,
     where: Where | None,
     *,
     with_extremes: bool,
 ) -> RewrittenSelect:
     """A SELECT; `with_extremes` of coordinates as tasks find them, so that their axes may go."""
-    found = RewrittenSelect(is_apart=is_apart, with_extremes=with_extremes)
+    found = RewrittenSelect(alias, is_apart=is_apart, with_extremes=with_extremes)
     covered: list[TokenSpan] = []
     for number, span in enumerate(_spans(block)):
         calls = [*_calls(tokens, span)]
@@ -292,7 +303,7 @@ def _rewrite_call(
     extreme = _extreme_of_label(call, text, scan, inside) if found.with_extremes else None
     if extreme is not None:
         found.wanted.setdefault(extreme, set()).add(call.name)
-        made = f"{_MADE}{call.name}({braced(backquoted(column_name(call.name, extreme)))}){_FILTER}"
+        made = f"{_MADE}{call.name}({found.column(column_name(call.name, extreme))}){_FILTER}"
     elif not data:
         found.labels.update(dict.fromkeys(inside.values()))
         if call.is_distinct or call.name in (MIN, MAX):
@@ -304,12 +315,12 @@ def _rewrite_call(
         present = _present(tokens, call, names, scan)
         if present is not None:
             found.wanted.setdefault(present, set()).add(COUNT)
-            rows = braced(backquoted(column_name(COUNT, present)))
+            rows = found.column(column_name(COUNT, present))
             made = _of_labels(found, call, text, rows).replace(_FILTER, "")
             found.is_summed = True
             found.edits.append((*_places(tokens, call), made))
             return call.reach
-        made = _of_labels(found, call, text, f"`{ROWS}`")
+        made = _of_labels(found, call, text, found.column(ROWS))
     elif call.is_distinct:
         raise Refusal("tasks cannot count distinct values")
     elif len(data) > 1:
@@ -343,12 +354,16 @@ def _places(tokens: Tokens, call: _Call) -> tuple[int, int]:
 
 def _present(tokens: Tokens, call: _Call, names: Mapping[int, str], scan: Scan) -> str | None:
     """The variable of which a FILTER takes the cells that have a value, if that is what it does."""
-    first, stop = call.whole.stop + 3, call.reach.stop - 1  # after FILTER ( WHERE, before )
-    if [tokens.word(n) for n in range(stop - 3, stop)] != ["is", "not", "null"]:
+    inside = TokenSpan(call.whole.stop + 3, call.reach.stop - 1)  # after FILTER ( WHERE, before )
+    if not inside:
         return None
-    name = names.get(tokens.all[first].start)
-    plain = stop - 3 - first in (1, 3)  # with a table's name or without
-    return name if plain and name in scan.values else None
+    own = [
+        name
+        for start, name in names.items()
+        if (at := tokens.at(start)) is not None and _inside(at, inside)
+    ]
+    is_one = len(own) == 1 and own[0] in scan.values
+    return own[0] if is_one and asks_presence(tokens.text_of(inside)) else None
 
 
 _FILTER: Final = "\x00"
@@ -408,7 +423,7 @@ def _of_values(
 
     def own(aggregate: str) -> str:
         wanted.add(aggregate)
-        return braced(backquoted(column_name(aggregate, name)))
+        return found.column(column_name(aggregate, name))
 
     match call.name:
         case "count" if is_plain:

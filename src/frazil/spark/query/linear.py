@@ -27,6 +27,15 @@ def is_bare(text: str) -> bool:
     return isinstance(_parsed(text), exp.Column)
 
 
+def asks_presence(text: str) -> bool:
+    """Whether a condition is that a column has a value, and nothing else."""
+    match _parsed(text):
+        case exp.Not(this=exp.Is() as asked):
+            return isinstance(asked.this, exp.Column) and isinstance(asked.expression, exp.Null)
+        case _:
+            return False
+
+
 def _parsed(text: str) -> exp.Expr:
     try:
         found = parse_one(f"SELECT {text}", dialect=DIALECT)

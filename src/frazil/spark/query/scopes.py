@@ -36,6 +36,11 @@ class TableUse:
         return str(self.node.alias_or_name)
 
     @property
+    def is_renamed(self) -> bool:
+        """Whether the query calls its columns otherwise, as in `AS w(a, b)`."""
+        return _is_renamed(self.node)
+
+    @property
     def start(self) -> int:
         """Where its name begins in the text."""
         return int(self.node.parts[0].meta["start"])
@@ -152,10 +157,15 @@ def _take_whole(scope: Scope, uses: Mapping[int, TableUse]) -> None:
     ):
         whole |= {name.lower() for name in own}
     for name, use in own.items():
-        if name.lower() in whole:
+        if name.lower() in whole or use.is_renamed:
             use.columns = None
         elif use.columns is not None:
             use.columns |= {each.name for join in joins for each in join.args.get("using") or ()}
+
+
+def _is_renamed(table: exp.Table) -> bool:
+    alias = table.args.get("alias")
+    return isinstance(alias, exp.TableAlias) and bool(alias.columns)
 
 
 def _stars(select: exp.Select) -> Iterator[exp.Star]:
@@ -200,7 +210,7 @@ def _has(column: exp.Column, name: str, source: exp.Table | Scope, columns: Colu
         )
         known: Sequence[str] | None = None if "*" in found or not found else found
     else:
-        known = columns(source)
+        known = None if _is_renamed(source) else columns(source)
     if known is None:
         return None
     return column.name.lower() in {each.lower() for each in known}

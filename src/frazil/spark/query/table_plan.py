@@ -103,6 +103,9 @@ class TablePlan:
         if block is None or use.select is None or use.node.args.get("sample"):
             reading.left.append(("the whole SELECT", "it is written in an unusual way"))
             return reading.measure(self._spark)
+        if use.is_renamed:
+            reading.left.append(("the whole SELECT", "it gives the columns other names"))
+            return reading.measure(self._spark)
         pushed = self._conditions(block, scan, reading)
         reading.options.update(pushed.options(scan))
         names = self._names(use.select)
@@ -248,8 +251,9 @@ class TablePlan:
             where = self._left_conditions(block, pushed, is_beside=is_beside)
             is_apart = not pushed.values and not is_beside
             found = rewrite(
-                self._tokens, block, select, scan, names, is_apart=is_apart, where=where
-            )
+                self._tokens, block, select, scan, names, self._use.alias,
+                is_apart=is_apart, where=where,
+            )  # fmt: skip
             options = self._aggregate_options(reading.options, found)
             with without_pyspark_logging():
                 edits = self._checked(block, scan, found, options)

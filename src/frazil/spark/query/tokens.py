@@ -100,8 +100,9 @@ class Tokens:
 
     def text_of(self, span: TokenSpan) -> str:
         """The text of some tokens, as it was written."""
-        first, last = self.all[span.first], self.all[span.stop - 1]
-        return self.text[first.start : last.end + 1] if span else ""
+        if not span:  # it may begin where the tokens end
+            return ""
+        return self.text[self.all[span.first].start : self.all[span.stop - 1].end + 1]
 
     def closing(self, number: int) -> int:
         """The number of the token that closes a parenthesis."""

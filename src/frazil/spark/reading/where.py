@@ -28,6 +28,7 @@ _WORDS: Final = frozenset(
     ["AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE", "DATE", "TIMESTAMP",
      "TIMESTAMP_NTZ"]
 )  # fmt: skip
+_DATE: Final = re.compile(r"\d{4}(-\d{1,2}(-\d{1,2})?)?")
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
@@ -331,9 +332,13 @@ class _Parser:
             negative ^= self._take().text == "-"
             if self._token.kind != "number":
                 raise self._error("a number is expected")
+        is_date = self._token.kind == "keyword" and self._token.text == "DATE"
         if self._accept("DATE", "TIMESTAMP", "TIMESTAMP_NTZ") and self._token.kind != "text":
             raise self._error("a date in quotes is expected")
         token = self._take()
+        if is_date and _DATE.fullmatch(token.text[1:-1].strip()) is None:
+            # Spark would leave the time of day out.
+            raise self._error("DATE has no time of day; TIMESTAMP_NTZ has", token)
         match token.kind:
             case "number":
                 value = _number(token.text)
