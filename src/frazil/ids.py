@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ _PAIRS: Final = [a + b for a in ALPHABET for b in ALPHABET]
 _ALPHABET_BYTES: Final = np.frombuffer(ALPHABET.encode(), np.uint8)
 
 
+@lru_cache(maxsize=256)  # a commit spells the ids of its few files for key after key
 def crockford(raw: bytes) -> str:
     """Spell bytes in Crockford base32, most significant bit first, zero bits appended."""
     bits = len(raw) * 8

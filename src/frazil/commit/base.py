@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from frazil.errors import (
@@ -366,7 +366,7 @@ def check_clock(seen: datetime, now: Micros) -> None:
     A wrong time in the repository would stop writers that wait for time to pass it, the
     official ones among them.
     """
-    drift = abs((seen.astimezone(UTC) - to_datetime(now)).total_seconds())
+    drift = abs(seen.timestamp() - now / 1_000_000)
     if drift > CLOCK_TOLERANCE_S:
         raise FormatError(
             "the clock of this machine differs too much from that of the store; correct it",

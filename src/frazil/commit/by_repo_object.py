@@ -184,8 +184,7 @@ class RepoObjectRefs(RefStore):
     ) -> _Replacement | None:
         """Write the changed object; None says that it is there."""
         began = now_micros()
-        newest = info.latest_updates[0].updated_at if info.latest_updates else 0
-        now = later_than(newest)
+        now = later_than(UpdateLog.of(info.latest_updates).newest_at)
         ours = _Replacement(backup_name(REPO_KEY, now), now)
         new = with_update(info, edit.kind, now, ours.backup, self._log_limit, **edit.fields)
         blob, new = write_repo_info(new, level=self._level)
@@ -306,7 +305,7 @@ class RepoObjectRefs(RefStore):
             if publication.amends:
                 kind = UpdateType.CommitAmended(branch, tip, entry.id)
             branches = {**info.branches, branch: entry.id}
-            return Edit(kind, {"snapshots": _added(info, entry), "branches": branches})
+            return Edit(kind, {"snapshots": info.snapshots.with_entry(entry), "branches": branches})
 
         # A publication has just read the object. Where another look costs a request, only who has
         # lost the race since then pays for it.
@@ -320,7 +319,8 @@ class RepoObjectRefs(RefStore):
                 return None
             _require(info, requires)
             return Edit(
-                UpdateType.NewDetachedSnapshot(entry.id), {"snapshots": _added(info, entry)}
+                UpdateType.NewDetachedSnapshot(entry.id),
+                {"snapshots": info.snapshots.with_entry(entry)},
             )
 
         self.edit(change)
@@ -492,16 +492,6 @@ def _require(info: RepoInfo, snapshots: Set[SnapshotId]) -> None:
     for snapshot_id in snapshots:
         if snapshot_id not in info.snapshots:
             raise gone(snapshot_id)
-
-
-def _added(info: RepoInfo, entry: SnapshotEntry) -> SnapshotTable:
-    if entry.id in info.snapshots:
-        raise FormatError(
-            "a snapshot with this id exists already",
-            kind=ErrorKind.DUPLICATE_SNAPSHOT_ID,
-            snapshot=entry.id,
-        )
-    return info.snapshots.with_entry(entry)
 
 
 def require_online(info: RepoInfo) -> None:

@@ -138,6 +138,7 @@ class FlatWriter:
         self._pieces: list[Piece] = []
         self._size = 0
         self._vtables: dict[bytes, int] = {}
+        self._nothing = 0
 
     def _add(self, piece: bytes, alignment: int) -> int:
         """Put a piece before all others so that it begins aligned."""
@@ -162,8 +163,16 @@ class FlatWriter:
         """A vector of bytes."""
         return self._add(len(raw).to_bytes(4, "little") + raw, 4)
 
+    def _empty(self) -> int:
+        """A vector without items, of which a file needs one only."""
+        if not self._nothing:
+            self._nothing = self._add(bytes(4), 4)
+        return self._nothing
+
     def structs(self, raw: bytes, count: int, alignment: int) -> int:
         """A vector of structs or numbers, given as they are stored."""
+        if not count and alignment <= 4:
+            return self._empty()
         if alignment > 4:
             self._add(b"", 8)
             self._add(bytes(-len(raw) % alignment), 1)
@@ -171,6 +180,8 @@ class FlatWriter:
 
     def offsets(self, targets: Sequence[int]) -> int:
         """A vector of tables or strings."""
+        if not targets:
+            return self._empty()
         count = len(targets)
         if self._size % 4:
             self._add(b"", 4)

@@ -14,6 +14,7 @@ import struct
 import threading
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Final
 
 import zstandard
@@ -170,6 +171,7 @@ def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3)
     return _header(kind, spec) + packed
 
 
+@cache
 def _header(kind: FileKind, spec: int) -> bytes:
     return HEADER.pack(MAGIC, WRITER.ljust(24), spec, kind, ZSTD)
 

@@ -7,7 +7,6 @@ the bytes they were, so that adding one costs little more than a copy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -179,10 +178,11 @@ def write_updates(log: UpdateLog) -> tuple[WrittenRows, WrittenRows]:
     if written is None:
         _refuse_unknown(columns.rows["tag"])
         written = _update_block(columns)
-    _refuse_unknown(columns.rows["tag"][written.missing])
+    missing = written.missing
+    _refuse_unknown(columns.rows["tag"][missing])
     write = partial(_write_update, columns)
-    older = _grown(written, written.missing[1:], write)
-    return older, _grown(older, older.missing, write)
+    older = _grown(written, missing[1:], write)
+    return older, _grown(older, missing[:1], write)
 
 
 def _kept(written: WrittenRows | None) -> WrittenRows | None:
@@ -201,10 +201,11 @@ def _grown(
     if not len(rows):
         return written
     writer = FlatWriter()
-    away = [write(writer, row) for row in rows.tolist()]
+    away = {row: write(writer, row) for row in rows.tolist()}
     data, places = written.data + writer.part(), written.places.copy()
-    places[rows] = len(data) - np.array(away)
-    return replace(written, data=data, places=places)
+    for row, distance in away.items():
+        places[row] = len(data) - distance
+    return WrittenRows(data, places, written.full)
 
 
 def _taken(rows: npt.NDArray[np.void], which: npt.NDArray[np.intp]) -> npt.NDArray[np.void]:

@@ -154,7 +154,7 @@ def with_update(
     `limit`.
     """
     log = UpdateLog.of(info.latest_updates)
-    if len(log) and now_micros <= int(log.columns.rows["updated_at"][0]):
+    if now_micros <= log.newest_at:
         raise FormatError(
             "the clock says it is not later than the last change of the repository",
             kind=ErrorKind.SNAPSHOT_TIMESTAMP,

@@ -103,6 +103,8 @@ def with_marks(metadata: Metadata, earlier: Marks) -> dict[str, JSON]:
 
 def inherited(metadata: Metadata, base: Metadata) -> dict[str, JSON]:
     """The metadata of a commit upon another, which stays in the history."""
+    if not base and not metadata:
+        return {}
     series = [*marks_of(base).series.items()][:MOST_SERIES]
     return (
         with_marks(metadata, Marks(dict(series)))

@@ -9,7 +9,7 @@ Neighbours are copied into a new file in one piece, which makes rewriting a long
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Self, TypeAlias, overload
 
@@ -45,11 +45,11 @@ class WrittenRows:
     @property
     def missing(self) -> npt.NDArray[np.intp]:
         """The rows that are not there."""
-        return np.flatnonzero(self.places < 0)
+        return (self.places < 0).nonzero()[0]
 
     def with_row(self, place: int) -> WrittenRows:
         """The same with a row more, which is not there."""
-        return replace(self, places=with_row(self.places, place, NOWHERE))
+        return WrittenRows(self.data, with_row(self.places, place, NOWHERE), self.full)
 
 
 def with_row(rows: npt.NDArray[Any], place: int, row: object) -> npt.NDArray[Any]:
@@ -200,6 +200,12 @@ class UpdateLog(Sequence[UpdateEntry]):
         """The whole log."""
         return self._source() if callable(self._source) else self._source
 
+    @property
+    def newest_at(self) -> int:
+        """The time of the newest line; 0 without one."""
+        rows = self.columns.rows
+        return int(rows["updated_at"][0]) if len(rows) else 0
+
     def __len__(self) -> int:
         return len(self.columns.rows)
 
@@ -254,7 +260,7 @@ class UpdateLog(Sequence[UpdateEntry]):
             return None
         places = with_row(self.written.places, 0, NOWHERE)[:count]
         places[:2] = NOWHERE
-        return replace(self.written, places=places)
+        return WrittenRows(self.written.data, places, self.written.full)
 
     def _entries(self, rows: slice) -> list[UpdateEntry]:
         return [self._entry(Line._make(cells)) for cells in self.columns.rows[rows].tolist()]
@@ -354,7 +360,8 @@ def _tag(kind: UpdateKind) -> int:
 
 def _cells(kind: UpdateKind) -> Iterator[tuple[tuple[str, str], Any]]:
     """Column and form of each field of a record, with its value."""
-    values = [getattr(kind, item.name) for item in fields(kind)]
+    shape = SHAPES[_tag(kind)]
+    values = [getattr(kind, name) for name in shape.record.__match_args__]
     if isinstance(kind, UpdateType.FeatureFlagChanged):
         values = [kind.id, bool(kind.new_value), kind.new_value is not None]
-    return zip(SHAPES[_tag(kind)].cells, values, strict=True)
+    return zip(shape.cells, values, strict=True)

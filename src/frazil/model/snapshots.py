@@ -237,7 +237,10 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         numbers = {bytes(entry.id): count + n for n, entry in enumerate(added)}
         if len(numbers) < len(added) or any(entry.id in self for entry in added):
             raise FormatError(
-                "a snapshot id occurs twice", kind=ErrorKind.DUPLICATE_SNAPSHOT_ID, key=self._key
+                "a snapshot with this id exists already",
+                kind=ErrorKind.DUPLICATE_SNAPSHOT_ID,
+                key=self._key,
+                snapshots=" ".join(str(entry.id) for entry in added),
             )
         parents = [self._number_of(entry.parent_id, numbers) for entry in added]
         columns = self._packed(added, parents)

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -396,13 +396,14 @@ class Assets:
 
     def forget(self) -> None:
         """Empty the caches, because files may have been deleted."""
-        for cache in (self._snapshots, self._manifests, self._logs, self._chunks):
-            cache.clear()
+        for kept in (self._snapshots, self._manifests, self._logs, self._chunks):
+            kept.clear()
 
     def _attributes(self, file_type: str) -> Attributes:
         return file_attributes(file_type, self.generation.spec)
 
 
+@cache
 def file_attributes(file_type: str, spec: int) -> Attributes:
     """User metadata that stores may keep beside a binary file; informative only."""
     return Attributes(

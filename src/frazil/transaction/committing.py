@@ -60,7 +60,8 @@ def commit_metadata(
         ours = metadata.get(RESERVED)
         metadata[RESERVED] = {**(ours if isinstance(ours, dict) else {}), **own}
     try:
-        json.dumps(metadata, allow_nan=True)
+        if metadata:
+            json.dumps(metadata, allow_nan=True)
     except (TypeError, ValueError) as error:
         raise TypeError(f"commit metadata must be what JSON can hold: {error}") from error
     base = state.context.refs.entry_as_known(state.base_id).metadata

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.commit.base import MINIMUM_AGE, Publication
 from frazil.errors import ErrorKind, FrazilError, SessionStateError
@@ -46,19 +47,21 @@ def is_long_open(context: Context, changes: ChangeSet) -> bool:
 
 
 def _some_chunk(changes: ChangeSet) -> str | None:
+    native = next(_native_ids(changes), None)
+    return None if native is None else f"{CHUNKS}{crockford_many(native[:1])[0]}"
+
+
+def _native_ids(changes: ChangeSet) -> Iterator[npt.NDArray[np.uint8]]:
+    """The ids of chunk objects, for each array that has any; small commits often have none."""
     for changed in changes.chunks.values():
         table, _ = changed.columns()
-        native = table.chunk_id[table.kind == ChunkType.native]
-        if len(native):
-            return f"{CHUNKS}{crockford_many(native[:1])[0]}"
-    return None
+        if ChunkType.native in table.kind.tobytes():
+            yield table.chunk_id[table.kind == ChunkType.native]
 
 
 def chunk_keys(changes: ChangeSet) -> Iterator[str]:
     """The chunk objects that changes refer to, once for each array."""
-    for changed in changes.chunks.values():
-        table, _ = changed.columns()
-        native = table.chunk_id[table.kind == ChunkType.native]
+    for native in _native_ids(changes):
         distinct = np.unique(np.ascontiguousarray(native).view("S12"))  # as rows it is slow
         for name in crockford_many(distinct.view(np.uint8).reshape(-1, 12)):
             yield f"{CHUNKS}{name}"
