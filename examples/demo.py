@@ -29,7 +29,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import frazil
 import frazil.spark
-from frazil.cli.app import app
+from frazil.cli.app import make_app
 from frazil.spark.jobs.copying import ingest
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Demo:
         for words in (["log"], ["diff", first], ["du"]):
             command, *rest = words
             print(f"  $ frazil {' '.join([command, 'repository', *rest])}", flush=True)
-            app([command, self.url, *rest], standalone_mode=False)
+            make_app()([command, self.url, *rest], standalone_mode=False)
 
     def draw(self) -> None:
         """A map of the newest day."""

@@ -14,7 +14,7 @@ import zarr
 from typer.testing import CliRunner
 
 import frazil
-from frazil.cli.app import app
+from frazil.cli.app import app_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def frazil_command(monkeypatch: pytest.MonkeyPatch) -> Frazil:
     runner = CliRunner()
 
     def run(*arguments: str) -> Said:
-        result = runner.invoke(app, list(arguments))
+        result = runner.invoke(app_for(arguments), list(arguments))
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Said(result.exit_code, result.stdout, result.stderr)

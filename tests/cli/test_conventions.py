@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from typer import Typer
 from typer.testing import CliRunner
 
 from frazil.cli.answers import BY_CLASS, Exit, exit_code
-from frazil.cli.app import app
+from frazil.cli.app import COMMANDS, app_for, make_app
 from frazil.cli.commands import COMMON
 from frazil.errors import (
     ErrorKind,
@@ -23,7 +24,7 @@ from tests.cli.conftest import Frazil, Ocean
 
 
 def test_help_tells_commands_and_exit_codes() -> None:
-    said = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+    said = CliRunner().invoke(make_app(), ["--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
     assert said.exit_code == 0
     assert "rewrite-manifests" in said.stdout
     assert "Exit codes: 0 done;" in said.stdout
@@ -31,6 +32,7 @@ def test_help_tells_commands_and_exit_codes() -> None:
 
 
 def test_every_command_takes_json_and_debug() -> None:
+    app = make_app()
     groups = [group.typer_instance for group in app.registered_groups]
     registered = [
         command for each in (app, *groups) if each for command in each.registered_commands
@@ -39,6 +41,23 @@ def test_every_command_takes_json_and_debug() -> None:
     for command in registered:
         assert command.callback is not None
         assert set(COMMON) < set(command.callback.__annotations__)
+
+
+def names(app: Typer) -> set[str | None]:
+    """The commands and groups that an app has."""
+    commands = {command.name for command in app.registered_commands}
+    return commands | {group.name for group in app.registered_groups}
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_the_table_names_the_commands_of_each_module(module: str) -> None:
+    assert names(make_app([module])) == set(COMMANDS[module])
+
+
+def test_a_call_has_the_commands_of_one_module_and_help_has_all() -> None:
+    assert names(app_for(["log", "data"])) == set(COMMANDS["history"])
+    for arguments in ([], ["--help"], ["lgo"], ["--version", "log"]):
+        assert names(app_for(arguments)) == {name for each in COMMANDS.values() for name in each}
 
 
 def test_errors_are_one_sentence_on_stderr(frazil_command: Frazil, still_ocean: Ocean) -> None:
@@ -101,7 +120,7 @@ def test_version_is_told(frazil_command: Frazil) -> None:
 
 def test_shells_can_complete_commands() -> None:
     asked = {"_FRAZIL_COMPLETE": "complete_bash", "COMP_WORDS": "frazil re", "COMP_CWORD": "1"}
-    said = CliRunner().invoke(app, [], env=asked, prog_name="frazil")
+    said = CliRunner().invoke(make_app(), [], env=asked, prog_name="frazil")
     found = said.stdout.split()
     assert {"reflog", "reset", "revert", "rewrite-manifests", "rechunk"} <= set(found)
     assert all(name.startswith("re") for name in found)

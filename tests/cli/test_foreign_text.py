@@ -11,7 +11,7 @@ import typer
 import zarr
 
 import frazil
-from frazil.cli.app import app
+from frazil.cli.app import make_app
 from frazil.model.config import (
     AnyObjectStoreConfig,
     ObjectStoreConfig,
@@ -149,7 +149,7 @@ ELSEWHERE = {"ingest", "sql", "rechunk", "clone", "export", "import", "serve"}
 def test_every_command_is_here() -> None:
     found = {
         f"{name} {inner}".strip()
-        for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+        for name, command in typer.main.get_command(make_app()).commands.items()  # type: ignore[attr-defined]
         for inner in getattr(command, "commands", {"": None})
     }
     tried = {" ".join(each[: 2 if each[0] in GROUPS else 1]) for each in COMMANDS}

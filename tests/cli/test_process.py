@@ -27,6 +27,7 @@ HEAVY = (
     "yaml",
     "asyncio",
 )
+OTHERS = ("frazil.cli.serve", "frazil.cli.spark_jobs", "frazil.cli.ingest")
 
 
 def command(*arguments: str) -> list[str]:
@@ -41,15 +42,22 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["ls", "{url}"], ["log", "{url}", "--json"]],
-    ids=["help", "ls", "log"],
+    ("arguments", "unneeded"),
+    [
+        (["--help"], HEAVY),
+        (["ls", "{url}"], HEAVY + OTHERS),
+        (["log", "{url}"], HEAVY + OTHERS),
+        (["log", "{url}", "--json"], (*HEAVY, *OTHERS, "rich.console")),
+    ],
+    ids=["help", "ls", "log", "json"],
 )
-def test_looking_imports_nothing_heavy(still_ocean: Ocean, arguments: list[str]) -> None:
+def test_looking_imports_nothing_heavy(
+    still_ocean: Ocean, arguments: list[str], unneeded: tuple[str, ...]
+) -> None:
     filled = [each.format(url=still_ocean.url) for each in arguments]
     program = (
         "import sys, atexit\n"
-        f"heavy = set({HEAVY!r})\n"
+        f"heavy = set({unneeded!r})\n"
         "atexit.register(lambda: print(sorted(heavy & sys.modules.keys()), file=sys.stderr))\n"
         f"sys.argv = ['frazil', *{filled!r}]\n"
         "from frazil.cli import main\n"

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from frazil.cli.answers import MEANING
-from frazil.cli.app import app
+from frazil.cli.app import make_app
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 BLOCK: Final = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -48,7 +48,7 @@ def test_every_command_prints_what_the_page_says(
             exec(compile(block, str(PAGE), "exec"), {"__name__": "page"})
             continue
         for command, expected in commands(block):
-            result = runner.invoke(app, shlex.split(command)[1:])
+            result = runner.invoke(make_app(), shlex.split(command)[1:])
             printed = (result.stdout + result.stderr).splitlines()
             assert fits(printed, expected), f"{command}\n" + "\n".join(printed)
             count += 1
@@ -57,6 +57,7 @@ def test_every_command_prints_what_the_page_says(
 
 def test_every_command_is_on_the_page() -> None:
     text = PAGE.read_text()
+    app = make_app()
     names = [command.name for command in app.registered_commands if command.name]
     names += [group.name for group in app.registered_groups if group.name]
     assert names

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import frazil.spark
-from frazil.cli.app import app
+from frazil.cli.app import make_app
 from frazil.errors import InvalidInputError
 from frazil.ingestion.reports import IngestRefusedError, IngestStatus
 from frazil.progress import Progress
@@ -99,15 +99,17 @@ def test_the_command_line_ingests(spark: SparkSession, tmp_path: Path) -> None:
     files = archive(tmp_path / "files", 2)
     runner, url = CliRunner(), str(tmp_path / "repo")
     names = [str(file) for file in files]
-    dry = runner.invoke(app, ["ingest", *names, url, "--dry-run", "--json"])
+    dry = runner.invoke(make_app(), ["ingest", *names, url, "--dry-run", "--json"])
     assert dry.exit_code == 0, dry.output
     assert json.loads(dry.stdout)["status"] == "planned"
-    done = runner.invoke(app, ["ingest", *names, url, "-m", "two files", "--group", "weather"])
+    done = runner.invoke(
+        make_app(), ["ingest", *names, url, "-m", "two files", "--group", "weather"]
+    )
     assert done.exit_code == 0, done.output
     assert "Ingested 2 files" in done.stdout
     assert "time: 8 from 2 parts" in done.stdout
     assert "--authorize" in done.stdout
-    again = runner.invoke(app, ["ingest", *names, url, "--group", "weather", "--json"])
+    again = runner.invoke(make_app(), ["ingest", *names, url, "--group", "weather", "--json"])
     assert (again.exit_code, json.loads(again.stdout)["status"]) == (0, "unchanged")
     xr.testing.assert_equal(seen(tmp_path / "repo", "weather"), decoded(0, 1))
 
@@ -117,11 +119,11 @@ def test_the_command_line_tells_what_is_refused(spark: SparkSession, tmp_path: P
     copy = tmp_path / "copy.nc"
     copy.write_bytes(files[0].read_bytes())
     runner, url = CliRunner(), str(tmp_path / "repo")
-    result = runner.invoke(app, ["ingest", str(files[0]), str(copy), url])
+    result = runner.invoke(make_app(), ["ingest", str(files[0]), str(copy), url])
     assert result.exit_code == 5
     assert "copy.nc" in result.stdout
-    assert runner.invoke(app, ["ingest", url]).exit_code == 2
-    assert runner.invoke(app, ["ingest", str(copy), url, "--chunks", "time"]).exit_code == 2
+    assert runner.invoke(make_app(), ["ingest", url]).exit_code == 2
+    assert runner.invoke(make_app(), ["ingest", str(copy), url, "--chunks", "time"]).exit_code == 2
 
 
 @pytest.mark.slow

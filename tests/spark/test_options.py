@@ -14,7 +14,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import frazil
-from frazil.cli.app import app
+from frazil.cli.app import make_app
 from frazil.errors import (
     InvalidInputError,
     NotFoundError,
@@ -197,9 +197,9 @@ def test_what_is_told_after_an_ingest_can_be_followed(tmp_path: Path) -> None:
     options: dict[str, Any] = {on_spark[1]: on_spark[2], "variables": "t2m"}
     assert read_here(url, **options).num_rows == 60
     for prefix in (on_line[2], str(tmp_path / "files")):
-        said = runner.invoke(app, ["cat", url, "t2m", on_line[1], prefix])
+        said = runner.invoke(make_app(), ["cat", url, "t2m", on_line[1], prefix])
         assert said.exit_code == 0, said.output
-    refused = runner.invoke(app, ["cat", url, "t2m"])
+    refused = runner.invoke(make_app(), ["cat", url, "t2m"])
     assert refused.exit_code != 0
     assert "--authorize" in refused.stderr
     assert "authorize_virtual_chunk_access" not in refused.stderr

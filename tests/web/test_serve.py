@@ -14,14 +14,14 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from frazil.cli.app import app
+from frazil.cli.app import make_app
 from tests.web.conftest import Places
 
 SOURCE = str(Path(__file__).resolve().parents[2] / "src")
 
 
 def said(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["serve", *words])
+    result = CliRunner().invoke(make_app(), ["serve", *words])
     return result.exit_code, result.stdout + result.stderr
 
 

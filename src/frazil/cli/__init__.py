@@ -1,12 +1,13 @@
 """The `frazil` command: arguments in, text or JSON out.
 
-Command modules are imported for every call, so they import nothing heavy at their top; what a
-command needs beyond typer it imports when it runs.
+A call imports the module of its command, and help imports all of them: so they import nothing
+heavy at their top, and what a command needs beyond typer it imports when it runs.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 
@@ -14,8 +15,12 @@ def main() -> None:
     """Run the command line."""
     # Most commands are over in half a second, of which looking for garbage would take a tenth.
     gc.set_threshold(50_000)
+    # No command multiplies matrices, and numpy starts threads for that when it is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        from frazil.cli.app import app
+        from frazil.cli.app import app_for
+
+        app = app_for(sys.argv[1:])
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise

@@ -1,60 +1,40 @@
-"""The command line put together: one module for each group of commands."""
+"""The command line put together: one module for each group of commands.
+
+A call imports the module of its command only: all of them take longer than most commands.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Annotated, Final
 
 import typer
 
 import frazil
-from frazil.cli import (
-    copying,
-    doctor,
-    fsck,
-    garbage,
-    history,
-    ingest,
-    nodes,
-    refs,
-    rewriting,
-    serve,
-    settings,
-    spark_jobs,
-    upgrading,
-    upkeep,
-    versions,
-)
 from frazil.cli.answers import MEANING
 from frazil.cli.commands import help_of
 
-GROUPS: Final = (
-    nodes,
-    serve,
-    history,
-    refs,
-    versions,
-    upkeep,
-    fsck,
-    garbage,
-    rewriting,
-    upgrading,
-    ingest,
-    copying,
-    spark_jobs,
-    settings,
-    doctor,
-)
-"""Modules with `add_commands(app)`, in the order of the help."""
+COMMANDS: Final = {
+    "nodes": ("ls", "tree", "stat", "cat", "du"),
+    "serve": ("serve",),
+    "history": ("log", "show", "diff", "status", "reflog"),
+    "refs": ("init", "reset", "branch", "tag"),
+    "versions": ("merge", "cherry-pick", "revert", "squash", "fast-forward"),
+    "upkeep": ("expire", "analyze", "verify", "inspect"),
+    "fsck": ("fsck", "repair"),
+    "garbage": ("gc", "purge", "trash"),
+    "rewriting": ("rewrite-manifests", "compact"),
+    "upgrading": ("upgrade",),
+    "ingest": ("ingest",),
+    "copying": ("export", "import", "clone"),
+    "spark_jobs": ("sql", "rechunk"),
+    "settings": ("config",),
+    "doctor": ("doctor",),
+}
+"""Modules with `add_commands(app)`, in the order of the help, and the commands of each."""
 
 EPILOG: Final = "Exit codes: " + "; ".join(f"{int(code)} {text}" for code, text in MEANING.items())
-
-app = typer.Typer(
-    name="frazil",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EPILOG,
-)
 
 
 def _version(is_wanted: bool) -> None:
@@ -77,6 +57,22 @@ def frazil_command(
     """
 
 
-app.callback(help=help_of(frazil_command))(frazil_command)
-for group in GROUPS:
-    group.add_commands(app)
+def make_app(modules: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with the commands of some modules."""
+    app = typer.Typer(
+        name="frazil",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=EPILOG,
+    )
+    app.callback(help=help_of(frazil_command))(frazil_command)
+    for module in modules:
+        import_module(f"frazil.cli.{module}").add_commands(app)
+    return app
+
+
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command line for one call; without a known command it has all of them, for the help."""
+    called = arguments[0] if arguments else None
+    return make_app([module for module, names in COMMANDS.items() if called in names] or COMMANDS)

@@ -36,6 +36,7 @@ _FIRST_PAUSE_S: Final = 0.0002
 """The first pause of a writer that waits for the lock, which is held for a short time only."""
 _LONGEST_PAUSE_S: Final = 0.005
 """Pauses double up to this one."""
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _NO_LOCKS: Final = frozenset(
     {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF}
 )
@@ -68,17 +69,21 @@ class RootLock:
 
     def _acquire(self) -> int:
         deadline = time.monotonic() + self._timeout_s
-        pause = _FIRST_PAUSE_S
         while True:
             descriptor = self._open()
             try:
-                is_ours = self._try(descriptor) and self._is_current(descriptor)
+                self._wait(descriptor, deadline)
+                if self._is_current(descriptor):
+                    return descriptor
             except BaseException:
                 os.close(descriptor)
                 raise
-            if is_ours:
-                return descriptor
             os.close(descriptor)
+
+    def _wait(self, descriptor: int, deadline: float) -> None:
+        """Lock an open file, trying again and again."""
+        pause = _FIRST_PAUSE_S
+        while not self._try(descriptor):
             if time.monotonic() > deadline:
                 raise StorageError(
                     "somebody holds the lock of this directory and does not let go",
@@ -90,19 +95,18 @@ class RootLock:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _open(self) -> int:
-        flags = os.O_CLOEXEC | os.O_NOFOLLOW
         while True:
             try:
-                return os.open(self._path, os.O_RDWR | flags)
+                return os.open(self._path, os.O_RDWR | _FLAGS)
             except PermissionError:
                 # made by another user; enough on local disks
-                return os.open(self._path, os.O_RDONLY | flags)
+                return os.open(self._path, os.O_RDONLY | _FLAGS)
             except FileNotFoundError:
                 with contextlib.suppress(FileExistsError):
-                    return self._create(flags)
+                    return self._create()
 
-    def _create(self, flags: int) -> int:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, 0o666)
+    def _create(self) -> int:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, 0o666)
         # All who may write in the directory may lock it, whatever our umask is.
         allowed = stat.S_IMODE(os.stat(os.path.dirname(self._path)).st_mode) & 0o666
         with contextlib.suppress(OSError):

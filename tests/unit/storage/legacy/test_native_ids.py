@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from frazil.cli.app import app
+from frazil.cli.app import make_app
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
 from frazil.repository import Repository
 from frazil.storage.base import Storage
@@ -108,7 +108,7 @@ def test_a_state_without_refs_still_lists_its_snapshots(tmp_path: Path) -> None:
     listed = repository.list_snapshots()
     assert [info.id for info in listed] == [repository.lookup_snapshot(one).id for one in ids[::-1]]
     assert all(info.id[:8] in str(repository.ancestry_graph(plain=True)) for info in listed)
-    told = CliRunner().invoke(app, ["log", str(tmp_path), "--json"])
+    told = CliRunner().invoke(make_app(), ["log", str(tmp_path), "--json"])
     assert [each["id"] for each in json.loads(told.stdout)["snapshots"]] == [i.id for i in listed]
     session = repository.readonly_session(snapshot_id=ids[1])
     assert "line/zarr.json" in contents(session)
