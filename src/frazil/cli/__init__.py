@@ -14,7 +14,8 @@ import sys
 def main() -> None:
     """Run the command line."""
     # Most commands are over in half a second, of which looking for garbage would take a tenth.
-    gc.set_threshold(50_000)
+    # What is imported is none: it is not looked at, neither now nor later.
+    gc.disable()
     # No command multiplies matrices, and numpy starts threads for that when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
@@ -27,4 +28,7 @@ def main() -> None:
         sys.exit(f"frazil: the command line needs {error.name}: pip install 'frazil[cli]'")
     except KeyboardInterrupt:
         sys.exit(130)
+    gc.freeze()
+    gc.set_threshold(50_000)
+    gc.enable()
     app(prog_name="frazil")
