@@ -45,7 +45,8 @@ def test_every_command_takes_json_and_debug() -> None:
 
 def names(app: Typer) -> set[str | None]:
     """The commands and groups that an app has."""
-    return {each.name for each in (*app.registered_commands, *app.registered_groups)}
+    commands = {command.name for command in app.registered_commands}
+    return commands | {group.name for group in app.registered_groups}
 
 
 @pytest.mark.parametrize("module", COMMANDS)

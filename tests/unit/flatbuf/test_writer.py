@@ -94,3 +94,17 @@ def test_more_than_a_file_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -
     root = writer.table(ROOT, writer.blob(bytes(100)))
     with pytest.raises(FormatError, match="hold"):
         writer.finish(root, b"Test").joined()
+
+
+def test_empty_vectors_are_written_once_but_items_of_eight_bytes_stay_aligned() -> None:
+    writer = FlatWriter()
+    writer.raw_text(b"five!")
+    first = writer.structs(b"", 0, 1)
+    assert writer.offsets([]) == writer.structs(b"", 0, 4) == first
+    # Readers check where the first item of a vector would be, also if there is none.
+    wide = writer.structs(b"", 0, 8)
+    assert (wide - 4) % 8 == 0
+    empty = TableLayout(OFFSET, OFFSET)
+    body = writer.finish(writer.table(empty, first, wide), b"Test").joined()
+    root = Buffer(body, "file").root()
+    assert [root.required_vector(slot, 8, "items")[1] for slot in (0, 1)] == [0, 0]
