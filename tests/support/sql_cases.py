@@ -254,7 +254,7 @@ def make_query(rng: np.random.Generator, table: Table) -> str:
         )
         if rng.random() < 0.2:
             text += f" HAVING count(*) > {rng.integers(0, 4)}"
-        if rng.random() < 0.2:
+        elif rng.random() < 0.2:  # Spark itself does not take both
             text += f" ORDER BY {_pick(rng, made)}"
     return text
 

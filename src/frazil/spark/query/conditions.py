@@ -35,6 +35,8 @@ MOST_LABELS: Final = 4 << 20
 """Spark looks at so many labels at most; conditions on more are left to the query."""
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?")
 _EXACT: Final = 1 << 53
+_EXACT_SINGLE: Final = 1 << 24
+"""Whole numbers up to this one are exact with 32 bits too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +155,14 @@ def _is_sure(leaf: Any, dtype: np.dtype[Any], instants: bool) -> bool:  # noqa: 
         return all(isinstance(value, bool) for value in values)
     if kind in "iuf" and dtype.str[1:] != "u8":
         is_wide = kind in "iu" and dtype.itemsize == 8
+        is_single = kind == "f" and dtype.itemsize <= 4
         return all(
             isinstance(value, int | float)
             and not isinstance(value, bool)
             and abs(value) < _EXACT
             and not (is_wide and isinstance(value, float))
+            # Outside of ANSI mode Spark rounds whole numbers to the precision of the column.
+            and not (is_single and isinstance(value, int) and abs(value) > _EXACT_SINGLE)
             for value in values
         )
     if not all(isinstance(value, str) for value in values):
