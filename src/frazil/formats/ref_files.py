@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, utf8
+from frazil.model.documents import read_json
 
 RefKind: TypeAlias = Literal["branch", "tag"]
 
@@ -47,8 +49,8 @@ def read_ref(blob: bytes, *, key: str) -> dict[str, Any]:
     if len(blob) > MAX_SIZE:
         raise FormatError("damaged ref: file is too large", key=key, size=len(blob))
     try:
-        document = json.loads(blob)
-    except (ValueError, RecursionError) as error:
+        document = read_json(blob)
+    except ValueError as error:
         raise _damaged(str(error), key) from error
     if not isinstance(document, dict) or "snapshot" not in document:
         raise _damaged("no snapshot is named", key)
@@ -85,13 +87,15 @@ def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:
 
 def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:
     """What a fence says, or None if a file is none."""
-    if not blob.startswith(_FENCED):
+    if not blob.startswith(_FENCED) or len(blob) > MAX_SIZE:
         return None
-    document = json.loads(blob)
-    for why in Fence:
-        if why.value in document:
-            was = document[why.value]
-            return why, None if was is None else SnapshotId.parse(was)
+    # One that is damaged is no fence, and no ref either, as whoever reads it as one will say.
+    with suppress(ValueError, InvalidInputError):
+        document = read_json(blob)
+        for why in Fence:
+            if why.value in document:
+                was = document[why.value]
+                return why, None if was is None else SnapshotId.parse(str(was))
     return None
 
 

@@ -28,6 +28,7 @@ from frazil.maintenance.deleting import safe_cutoff
 from frazil.maintenance.garbage import CollectionPlan, counted, plan_collection
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
+from frazil.model.documents import read_json
 from frazil.model.values import GCSummary
 from frazil.transaction.context import Context
 
@@ -140,7 +141,7 @@ class GarbagePlan(ReportView):
         try:
             if place.stat().st_size > MAX_FILE:
                 raise FormatError("the file is too large to be a plan", key=str(path))
-            data = json.loads(place.read_text(encoding="utf-8"))
+            data = read_json(place.read_text(encoding="utf-8"))
         except OSError as error:
             raise InvalidInputError(
                 f"cannot read {str(path)!r}: {error.strerror}", kind=ErrorKind.INVALID_PATH

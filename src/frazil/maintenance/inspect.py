@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from datetime import datetime
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -17,6 +16,7 @@ from frazil.flatbuf.reader import Buffer
 from frazil.formats.config_codec import config_map_from_yaml
 from frazil.formats.envelope import Envelope, FileKind, unseal
 from frazil.formats.manifest import Manifest, decode_manifest
+from frazil.formats.ref_files import read_ref
 from frazil.formats.refs import PACKED, ref_groups
 from frazil.formats.repo_info import decode_repo_info
 from frazil.formats.snapshot import decode_snapshot
@@ -399,7 +399,4 @@ def _is_old(blob: bytes, key: str) -> bool:
 def _ref(blob: bytes, key: str) -> Described:
     if not blob:
         return {"is_deleted": True}
-    try:
-        return {"snapshot": json.loads(blob)["snapshot"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise FormatError("not a ref file", key=key) from error
+    return {"snapshot": read_ref(blob, key=key)["snapshot"]}

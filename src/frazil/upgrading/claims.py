@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -26,6 +26,7 @@ from frazil.formats.generation import Generation
 from frazil.ids import ObjectId
 from frazil.maintenance.deleting import deletable_before
 from frazil.model.config import StorageRetriesSettings
+from frazil.model.documents import read_json
 from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, require_deleted
 from frazil.upgrading.source import ChunkMode, cannot, marker
 
@@ -85,14 +86,19 @@ def decode_claim(data: bytes) -> ClaimRecord:
     Raises:
         SessionStateError: it cannot be understood.
     """
+    unknown = cannot(
+        f"somebody is upgrading this repository, and {CLAIM_KEY} cannot be understood: finish "
+        "or undo that with the version that wrote it"
+    )
     try:
-        said = json.loads(data)
-        return ClaimRecord(**{**said, "work": Work(said["work"])})
+        said = read_json(data)
+        record = ClaimRecord(**{**said, "work": Work(said["work"])})
     except (ValueError, TypeError, KeyError) as error:
-        raise cannot(
-            f"somebody is upgrading this repository, and {CLAIM_KEY} cannot be understood: finish "
-            "or undo that with the version that wrote it"
-        ) from error
+        raise unknown from error
+    kinds = [type(getattr(record, each.name)) for each in fields(record)]
+    if kinds != [Work, str, str, str, int, bool] or record.holders < 0:
+        raise unknown
+    return record
 
 
 def upgrading(target: Generation, mode: ChunkMode) -> ClaimRecord:

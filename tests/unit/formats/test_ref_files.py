@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.ref_files import (
+    NOWHERE,
     branch_key,
+    decode_fence,
     decode_ref,
     decode_segment,
     encode_ref,
@@ -108,3 +112,13 @@ def test_dots_alone_are_encoded_and_wrong_escapes_stay() -> None:
     assert encode_segment("..") == "%2E%2E"
     assert decode_segment("%2E%2E") == ".."
     assert decode_segment("%ff%zz") == "%ff%zz"
+
+
+@pytest.mark.parametrize(
+    "rest", [b"", b'deleted":', b'deleted":[1]}', b'deleted":"none"}', b'x":' + b"[" * 50_000]
+)
+def test_a_damaged_fence_is_neither_a_fence_nor_a_ref_that_leads_somewhere(rest: bytes) -> None:
+    blob = b'{"snapshot":"00000000000000000000","' + rest
+    assert decode_fence(blob) is None
+    with suppress(FormatError):
+        assert decode_ref(blob, key=KEY) == NOWHERE
