@@ -17,7 +17,8 @@ from frazil.storage.by_url import storage_from_url
 from frazil.testing import CommitContract, StorageContract
 
 URL: Final = os.environ.get("FRAZIL_CONTRACT_URL", "").rstrip("/")
-pytestmark = pytest.mark.skipif(not URL, reason="set FRAZIL_CONTRACT_URL to try a store of yours")
+if not URL:
+    pytest.skip("set FRAZIL_CONTRACT_URL to try a store of yours", allow_module_level=True)
 
 
 def fresh_place() -> Storage:

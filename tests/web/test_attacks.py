@@ -314,7 +314,7 @@ def regular(*shape: int) -> dict[str, Any]:
 ODD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "codec": ({"codecs": [{"name": "<b>no such</b>"}]}, "cannot be read here"),
     "type": ({"data_type": "<b>no such</b>"}, "cannot be read here"),
-    "axes": (regular(*[1] * 400), "400 dimensions"),
+    "axes": (regular(*[1] * 400), "400 axes"),
     "scale": ({"data_type": "int16", "attributes": {"scale_factor": 1e308, "add_offset": "x"}}, ""),
     "units": ({"attributes": {"units": {"a": 1}, "_FillValue": [1], "valid_range": [5, 1]}}, ""),
     "epoch": ({"attributes": {"units": "days since 99999999999-01-01", "calendar": "no"}}, ""),

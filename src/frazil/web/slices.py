@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from frazil.bulk.array import BulkArray
 from frazil.cf.decoding import TEXT, DecodedValues, Decoder, Rules, decoder_of
-from frazil.errors import FrazilError, InvalidInputError
+from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.masking import clean
 from frazil.model.nodes import ArrayNode
 from frazil.session import Session
@@ -201,8 +201,8 @@ def _opened(session: Session, path: str) -> BulkArray:
     try:
         array = session.array(path)
         _ = array.dtype
-    except (LookupError, TypeError, ValueError, ImportError) as error:
-        if isinstance(error, FrazilError):
+    except (FormatError, LookupError, TypeError, ValueError, ImportError) as error:
+        if isinstance(error, FrazilError) and not isinstance(error, FormatError):
             raise
         why = clean(str(error))[:TEXT_CHARS]
         raise InvalidInputError(f"the values cannot be read here: {why}") from error
