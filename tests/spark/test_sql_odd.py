@@ -195,7 +195,10 @@ LENIENT = {"spark.sql.ansi.enabled": "false"}
 ELSEWHERE = {"spark.sql.session.timeZone": "America/New_York"}
 
 
-@pytest.mark.parametrize("settings", [PLAIN, LENIENT], ids=["ansi", "lenient"])
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(PLAIN, id="ansi"), pytest.param(LENIENT, id="lenient", marks=pytest.mark.soak)],
+)
 @pytest.mark.parametrize("queries", [GROUPINGS, AGGREGATES, TABLES])
 def test_answers_are_those_of_the_whole_table(
     spark: SparkSession, odd: Table, queries: list[str], settings: dict[str, str]
