@@ -128,6 +128,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             begin = time.perf_counter()
             results["cases"].append(case_result(case, runner.run(case)))
             show(results["cases"][-1], time.perf_counter() - begin)
+            keep_so_far(results, options)
             runner.release(cases[number + 1 :])
         field = Field(size, options.rounds, folder, count())
         for key in growth:
@@ -138,6 +139,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 else GROWTH[key](field)
             )
             results["curves"] += [curve_result(curve) for curve in curves]
+            keep_so_far(results, options)
             print(f"{key} ({time.perf_counter() - begin:.0f} s)", flush=True)
     return results
 
@@ -155,6 +157,8 @@ def main() -> int:
         return 0
     quiet()
     begin = time.perf_counter()
+    if options.folder:
+        options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="frazil-bench-", dir=options.folder))
     try:
         results = measure(options, folder)
@@ -177,6 +181,12 @@ def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
         save(target, results)
     if not options.no_report:
         write_report(results, options.docs)
+
+
+def keep_so_far(results: dict[str, Any], options: argparse.Namespace) -> None:
+    """Store what was found, lest an interrupted run lose it, where that replaces nothing else."""
+    if options.update:
+        keep(results, options)
 
 
 if __name__ == "__main__":
