@@ -37,8 +37,8 @@ def test_a_file_packed_in_parts_is_the_same_file(
 
 
 def test_a_large_log_is_not_held_twice() -> None:
-    log = log_of(2_000_000)
-    size = 24 * 2_000_000
+    log = log_of(3_000_000)
+    size = 24 * 3_000_000
     assert size > envelope.MAX_AT_ONCE
     tracemalloc.start()
     blob = encode_log(log, spec=2)
