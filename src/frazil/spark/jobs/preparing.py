@@ -53,7 +53,10 @@ def prepare_spark(*, force: bool = False) -> PreparedSpark:
         return PreparedSpark(str(known), known.stat().st_size, is_new=False)
     fresh = folder / f"{name.stem}-{secrets.token_hex(4)}.new"
     try:
-        said = _load_elsewhere(fresh)
+        try:
+            said = _load_elsewhere(fresh)
+        except subprocess.TimeoutExpired:
+            said = f"it did not end within {TIMEOUT_S} s"
         if not fresh.is_file():
             raise SessionStateError(
                 f"Java has kept no classes; it said: {said[-1000:].strip() or 'nothing'}",
