@@ -24,7 +24,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document, write_keys
-from tests.support.stepping import InterruptedStorage
+from tests.support.stepping import InterruptedStorage, Moment
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
 CONTAINER = "file:///data/"
@@ -126,6 +126,57 @@ def test_a_configuration_that_is_saved_during_a_repair_stays(spec: int) -> None:
         assert is_saved
         assert config is not None
         assert CONTAINER in (config.virtual_chunk_containers or {})
+
+
+def without_a_snapshot() -> tuple[MemoryStorage, str, bytes]:
+    """A repository that has lost the file of a commit that others follow."""
+    storage = MemoryStorage()
+    repo = Repository.create(storage, CONFIG)
+    session = repo.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(2)})
+    lost = session.commit("begun")
+    write(repo, b"old", "one")
+    blob = storage.get(f"snapshots/{lost}")
+    assert blob is not None
+    storage.delete_many([f"snapshots/{lost}"])
+    return storage, lost, blob
+
+
+def test_a_tag_made_during_a_repair_leads_to_a_snapshot_that_is_listed() -> None:
+    lost = ""
+
+    def place() -> Storage:
+        nonlocal lost
+        storage, lost, _ = without_a_snapshot()
+        return storage
+
+    outcomes = set()
+    for storage, is_mended, is_tagged in interrupted(
+        place,
+        lambda storage: repair(storage, apply=True),
+        lambda storage: Repository.open(storage).create_tag("kept", lost),
+    ):
+        outcomes.add((is_mended, is_tagged))
+        repo = Repository.open(storage)
+        assert {one.message for one in repo.ancestry(branch="main")} >= {"one"}
+        if is_tagged:
+            assert repo.lookup_tag("kept") == lost
+            assert lost in {one.id for one in repo.ancestry(tag="kept")}
+    assert (False, True) in outcomes
+    assert (True, False) in outcomes
+
+
+def test_a_snapshot_that_is_back_when_history_is_cut_stays_in_it() -> None:
+    place, lost, blob = without_a_snapshot()
+    storage = InterruptedStorage(place)
+    planned = 3
+    """times that a repair reads the repo object before it changes it"""
+    storage.moments.append(
+        Moment("fetch", "repo", lambda: place.put(f"snapshots/{lost}", blob), planned + 1)
+    )
+    repair(storage, apply=True)
+    assert storage.is_over
+    assert lost in {one.id for one in Repository.open(place).ancestry(branch="main")}
 
 
 @pytest.mark.parametrize("spec", [1, 2])

@@ -237,10 +237,7 @@ class _Repair:
         version = None if found is None else found.version
         self._require_current()
         if isinstance(self.storage.put_if(key, blob, version, attributes), LostRace):
-            raise ConflictError(
-                message="somebody else has changed the repository during its repair",
-                kind=ErrorKind.REPO_INFO_UPDATED,
-            )
+            raise _changed_meanwhile()
         self.storage.make_durable([key])
 
     def _keep(self, key: str, data: bytes) -> None:
@@ -280,7 +277,22 @@ class _Repair:
             self._keep_file(snapshot_key(one))
         if not isinstance(refs, RepoObjectRefs):
             raise SessionStateError("only a repo object lists snapshots")
-        refs.edit(lambda info: _cut(info, gone))
+        refs.edit(lambda info: self._cut(info, gone))
+
+    def _cut(self, info: RepoInfo, gone: set[SnapshotId]) -> Edit | None:
+        """The history without snapshots that still cannot be read and that still no ref leads to.
+
+        Raises:
+            ConflictError: somebody has made a ref to one of them.
+        """
+        files = RepositoryFiles(self.context.assets)
+        now = RepairState(files, self.context.generation, info.branches, info.tags, {}, info)
+        lost = {one for one in gone if one in info.snapshots and now.snapshot(one) is None}
+        if lost & {*info.branches.values(), *info.tags.values()}:
+            raise _changed_meanwhile()
+        if not lost:
+            return None
+        return Edit(UpdateType.GCRan(), {"snapshots": without(info.snapshots, lost)})
 
     def _change_parent(self, state: RepairState, step: RepairStep) -> None:
         old = state.snapshot(SnapshotId.parse(step.facts["snapshot"]))
@@ -334,8 +346,8 @@ def _with_config(info: RepoInfo, fix: ConfigFix) -> Edit | None:
     return Edit(UpdateType.ConfigChanged(), {"config": fix.config})
 
 
-def _cut(info: RepoInfo, gone: set[SnapshotId]) -> Edit | None:
-    here = {one for one in gone if one in info.snapshots}
-    if not here:
-        return None
-    return Edit(UpdateType.GCRan(), {"snapshots": without(info.snapshots, here)})
+def _changed_meanwhile() -> ConflictError:
+    return ConflictError(
+        message="somebody else has changed the repository during its repair",
+        kind=ErrorKind.REPO_INFO_UPDATED,
+    )
