@@ -16,18 +16,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from frazil.bulk.codecs import (
+    I64,
     MAX_VARIABLE,
     Array,
     ArrayCodec,
+    ByteCodec,
     Bytes,
     Raw,
     Shape,
     StringsCodec,
     array_codec,
     damaged,
+    is_justified,
     require_justified,
 )
-from frazil.bulk.compressors import ByteCodec, byte_codec
+from frazil.bulk.compressors import byte_codec
 from frazil.bulk.data_types import dtype_of, fill_of
 from frazil.formats.envelope import ALLOWANCE, justified
 
@@ -142,6 +145,15 @@ class Chain:
             raise damaged("wrong size", found=len(data), expected=len(memory))
         else:
             memory[:] = data
+
+    def unpack_run(self, data: Bytes, lengths: I64, memory: memoryview) -> bool:
+        """Decode chunks of one size that follow each other in one call; see `decode_run`."""
+        if len(self.bytes) != 1 or len(lengths) < 2:
+            return False
+        size = len(memory) // len(lengths)
+        if not is_justified(size, int(lengths.min())):
+            return False
+        return self.bytes[0].decode_run(data, lengths, memory)
 
     def _unpack(self, data: Bytes, shape: Shape) -> Bytes:
         """Undo the codecs from bytes to bytes, as far as chunks of a shape can justify."""

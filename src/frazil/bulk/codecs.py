@@ -24,6 +24,7 @@ from frazil.formats.envelope import justified
 Bytes: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
+I64: TypeAlias = npt.NDArray[np.int64]
 Configuration: TypeAlias = Mapping[str, Any]
 
 MAX_VARIABLE: Final = 1 << 30
@@ -51,7 +52,7 @@ def require_justified(size: int, encoded: int) -> None:
     as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte, and
     `large_chunk_bytes` makes smaller ones be checked as well, for data that are not trusted.
     """
-    if size > justified(encoded, size, least=config.current().large_chunk_bytes):
+    if not is_justified(size, encoded):
         raise damaged(
             "it decodes to more than its bytes can honestly hold; if you trust it, allow more "
             "with frazil.config.set(max_expansion=...), or large_chunk_bytes",
@@ -60,11 +61,62 @@ def require_justified(size: int, encoded: int) -> None:
         )
 
 
+def is_justified(size: int, encoded: int) -> bool:
+    """Whether so many encoded bytes may become a chunk of this size."""
+    return size <= justified(encoded, size, least=config.current().large_chunk_bytes)
+
+
 def as_bytes(data: object) -> Bytes:
     """What a codec of numcodecs returned, as bytes."""
     if isinstance(data, (bytes, bytearray)):
         return data
     return memoryview(np.asarray(data).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+
+
+# --- bytes to bytes ---
+
+
+class ByteCodec:
+    """Bytes to bytes and back; by numcodecs, as far as it is not done otherwise.
+
+    Decoders raise a FormatError where the bytes are damaged, or are more than they may be.
+    """
+
+    def __init__(self, codec: Numcodec) -> None:
+        self._codec = codec
+
+    def encode(self, data: Bytes) -> Bytes:
+        """Encode."""
+        return as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
+
+    def decode(self, data: Bytes, limit: int) -> Bytes:
+        """Decode to at most `limit` bytes."""
+        try:
+            return as_bytes(self._codec.decode(np.frombuffer(data, np.uint8)))
+        except FOREIGN as error:
+            raise damaged(str(error)) from error
+
+    def decode_into(self, data: Bytes, out: memoryview) -> None:
+        """Decode to exactly the bytes of `out`."""
+        decoded = self.decode(data, len(out))
+        if len(decoded) != len(out):
+            raise wrong_size(len(decoded), len(out))
+        out[:] = decoded
+
+    def encoded_size(self, size: int) -> int | None:
+        """Size of `size` bytes once encoded, where that is the same for all bytes."""
+        return None
+
+    def limit(self, size: int) -> int:
+        """No encoder makes more of `size` bytes than this."""
+        return 2 * size + (64 << 10)
+
+    def decode_run(self, data: Bytes, lengths: I64, out: memoryview) -> bool:
+        """Decode chunks of one size that follow each other, all in one call, if that can be done.
+
+        False: it cannot, or one of them is damaged; decode them one by one.
+        """
+        return False
 
 
 # --- arrays to bytes ---

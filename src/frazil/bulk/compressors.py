@@ -1,11 +1,10 @@
-"""The codecs from bytes to bytes: compressors and checksums."""
+"""The codecs from bytes to bytes: compressors and checksums. Zstandard is in `zstd`."""
 
 from __future__ import annotations
 
 import bz2
 import lzma
 import struct
-import threading
 import zlib
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,145 +12,13 @@ from typing import Any, Final
 import google_crc32c
 import numcodecs
 import numpy as np
-import zstandard
 from numcodecs.abc import Codec as Numcodec
 
-from frazil.bulk.codecs import FOREIGN, Bytes, Configuration, as_bytes, damaged, wrong_size
+from frazil.bulk.codecs import FOREIGN, ByteCodec, Bytes, Configuration, damaged, wrong_size
+from frazil.bulk.zstd import Zstd
 
-_PIECE: Final = 1 << 20
-"""Bytes that a stream gives at a time, so that a limit is noticed soon after it is passed."""
-_SMALL: Final = 128 << 10
-"""Chunks up to this size are decoded quicker to new memory than as a stream."""
-_LARGE: Final = 256 << 10
-"""From this size on numcodecs, which makes a context for each call, compresses quicker."""
-_HAS_CHECKSUM: Final = 4
-"""Flag in the first byte after the magic number of a Zstandard frame."""
 _XZ_MEMORY: Final = 256 << 20
 """Memory that an lzma stream may ask for; its largest preset needs 65 MiB."""
-
-
-class ByteCodec:
-    """Bytes to bytes and back; by numcodecs, as far as it is not done otherwise.
-
-    Decoders raise a FormatError where the bytes are damaged, or are more than they may be.
-    """
-
-    def __init__(self, codec: Numcodec) -> None:
-        self._codec = codec
-
-    def encode(self, data: Bytes) -> Bytes:
-        """Encode."""
-        return as_bytes(self._codec.encode(np.frombuffer(data, np.uint8)))
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode to at most `limit` bytes."""
-        try:
-            return as_bytes(self._codec.decode(np.frombuffer(data, np.uint8)))
-        except FOREIGN as error:
-            raise damaged(str(error)) from error
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode to exactly the bytes of `out`."""
-        decoded = self.decode(data, len(out))
-        if len(decoded) != len(out):
-            raise wrong_size(len(decoded), len(out))
-        out[:] = decoded
-
-    def encoded_size(self, size: int) -> int | None:
-        """Size of `size` bytes once encoded, where that is the same for all bytes."""
-        return None
-
-    def limit(self, size: int) -> int:
-        """No encoder makes more of `size` bytes than this."""
-        return 2 * size + (64 << 10)
-
-
-class _Contexts(threading.local):
-    """Contexts of one thread; making one costs more than a small chunk."""
-
-    def __init__(self) -> None:
-        self.decompressor = zstandard.ZstdDecompressor()
-        self.compressors: dict[tuple[int, bool], zstandard.ZstdCompressor] = {}
-
-
-_contexts: Final = _Contexts()
-
-
-class Zstd(ByteCodec):
-    """Zstandard."""
-
-    def __init__(self, level: int, *, checksum: bool) -> None:
-        super().__init__(numcodecs.Zstd(level=level, checksum=checksum))
-        self.is_checksum = checksum
-        self._key = (level, checksum)
-
-    def encode(self, data: Bytes) -> Bytes:
-        if len(data) >= _LARGE:
-            return super().encode(data)
-        found = _contexts.compressors.get(self._key)
-        if found is None:
-            level, checksum = self._key
-            found = zstandard.ZstdCompressor(level=level, write_checksum=checksum)
-            _contexts.compressors[self._key] = found
-        return found.compress(data)
-
-    def decode_into(self, data: Bytes, out: memoryview) -> None:
-        """Decode straight into memory; the frame's own size is not believed."""
-        size = len(out)
-        try:
-            if _is_small_frame(data, size):
-                out[:] = _contexts.decompressor.decompress(data, allow_extra_data=False)
-                return
-            _require_checksum(data)
-            reader = _contexts.decompressor.stream_reader(data, read_across_frames=True)
-            count = reader.readinto(out)
-            # One byte more drives the stream past its checksum, and finds what is too much.
-            rest = reader.read(1)
-        except zstandard.ZstdError as error:
-            raise damaged(str(error)) from error
-        if count != size or rest:
-            raise wrong_size("more" if rest else count, size)
-
-    def decode(self, data: Bytes, limit: int) -> Bytes:
-        """Decode piece by piece, so that memory follows what is really there."""
-        parts: list[bytes] = []
-        total = 0
-        try:
-            if _is_small_frame(data, limit):
-                return _contexts.decompressor.decompress(data, allow_extra_data=False)
-            _require_checksum(data)
-            reader = _contexts.decompressor.stream_reader(data, read_across_frames=True)
-            while piece := reader.read(_PIECE):
-                parts.append(piece)
-                total += len(piece)
-                if total > limit:
-                    raise wrong_size("more", limit)
-        except zstandard.ZstdError as error:
-            raise damaged(str(error)) from error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _is_small_frame(data: Bytes, size: int) -> bool:
-    """Whether a frame says that it has this size, and may be decoded to new memory."""
-    return size <= _SMALL and zstandard.frame_content_size(data) == size
-
-
-def _require_checksum(data: Bytes) -> None:
-    """Refuse a frame that should end in a checksum but ends before: streams do not mind.
-
-    Only headers of blocks are looked at, of which there is one for each 128 KiB.
-    """
-    if len(data) < 5 or not data[4] & _HAS_CHECKSUM:
-        return
-    at = zstandard.frame_header_size(data)
-    while at + 3 <= len(data):
-        header = int.from_bytes(data[at : at + 3], "little")
-        is_last, is_run, size = header & 1, header >> 1 & 3 == 1, header >> 3
-        at += 3 + (1 if is_run else size)
-        if is_last:
-            break
-    if at + 4 > len(data):
-        raise damaged("it ends before its checksum")
 
 
 class Streamed(ByteCodec):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from frazil import config
 from frazil.bulk.chain import Chain, as_memory
-from frazil.bulk.codecs import LARGE_CHUNK, Array, wrong_size
+from frazil.bulk.codecs import I64, LARGE_CHUNK, Array, wrong_size
 from frazil.bulk.fetch import (
     MISSING,
     ChunkReferences,
@@ -26,7 +26,6 @@ from frazil.bulk.fetch import (
     fetch_into,
     require_last_byte,
 )
-from frazil.bulk.grid import I64
 from frazil.bulk.plan import ChunkPlan
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
@@ -323,6 +322,8 @@ class _Job:
 
     def _unpack(self, row: int, targets: Array, memory: memoryview, bounds: Bounds) -> None:
         """Decode chunks, the first of which is in `row`, into one array each."""
+        if self._is_direct and self._unpack_run(targets, memory, bounds):
+            return
         memories = _memories(targets) if self._is_direct else None
         columns = [column.tolist() for column in bounds]
         for number, (start, end, kind) in enumerate(zip(*columns, strict=True)):
@@ -336,6 +337,15 @@ class _Job:
                     self._chain.decode_into(memory[start:end], targets[number, ...])
             except FormatError as error:
                 raise self._named(error, row + number) from error.__cause__
+
+    def _unpack_run(self, targets: Array, memory: memoryview, bounds: Bounds) -> bool:
+        """Decode chunks in one call, if all are there and their codec can."""
+        starts, ends, kinds = bounds
+        if not kinds.all() or not targets.flags.c_contiguous:
+            return False
+        return self._chain.unpack_run(
+            memory[starts[0] : ends[-1]], ends - starts, as_memory(targets)
+        )
 
     def _check_sizes(self, row: int, sizes: I64, expected: int) -> None:
         wrong = np.flatnonzero(sizes != expected)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.grid import I64
+from frazil.bulk.codecs import I64
 from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.ids import crockford_many
 from frazil.masking import shown_url

@@ -12,16 +12,13 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from frazil.bulk.chain import Chain, compile_chain
-from frazil.bulk.codecs import Shape
+from frazil.bulk.codecs import I64, Shape
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.zarr_meta import array_document, read_array_document
 from frazil.model.documents import damaged_document
 from frazil.model.nodes import ArrayNode
-
-I64: TypeAlias = npt.NDArray[np.int64]
 
 MOST_AXES: Final = 64
 """as many as numpy has"""

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.codecs import Array, Shape
-from frazil.bulk.grid import I64, Grid
+from frazil.bulk.codecs import I64, Array, Shape
+from frazil.bulk.grid import Grid
 from frazil.bulk.selection import AxisSelection, Part, cut_item, expanded, in_bounds
 from frazil.errors import SelectionError
 

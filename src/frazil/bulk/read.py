@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.chain import Chain
-from frazil.bulk.codecs import Array, Shape
+from frazil.bulk.codecs import I64, Array, Shape
 from frazil.bulk.engine import ArraySource, execute
 from frazil.bulk.fetch import find_chunks
-from frazil.bulk.grid import I64, UNKNOWN, ArrayLayout, Grid, array_layout, regular_grid
+from frazil.bulk.grid import UNKNOWN, ArrayLayout, Grid, array_layout, regular_grid
 from frazil.bulk.plan import BoxPlan, ChunkPlan, ListPlan, box_plan, point_plan
 from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.grid import I64, Grid, GridAxis
+from frazil.bulk.codecs import I64
+from frazil.bulk.grid import Grid, GridAxis
 from frazil.errors import SelectionError
 
 Part: TypeAlias = slice | I64

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from frazil.bulk.chain import MISSING as NOT_HELD
 from frazil.bulk.chain import Sharding
-from frazil.bulk.codecs import Shape
+from frazil.bulk.codecs import I64, Shape
 from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into, find_chunks
-from frazil.bulk.grid import I64, Grid
+from frazil.bulk.grid import Grid
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
 from frazil.transaction.changeset import ChangeSet

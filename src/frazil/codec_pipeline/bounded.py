@@ -23,8 +23,15 @@ from zarr.core.buffer import Buffer, NDBuffer
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
 from frazil import config
-from frazil.bulk.codecs import FOREIGN, MAX_VARIABLE, damaged, require_justified, wrong_size
-from frazil.bulk.compressors import ByteCodec, byte_codec
+from frazil.bulk.codecs import (
+    FOREIGN,
+    MAX_VARIABLE,
+    ByteCodec,
+    damaged,
+    require_justified,
+    wrong_size,
+)
+from frazil.bulk.compressors import byte_codec
 from frazil.errors import ErrorKind, FormatError, FrazilError
 from frazil.formats.envelope import ALLOWANCE, justified
 
