@@ -77,6 +77,11 @@ def test_other_frames_are_left_to_be_decoded_one_by_one() -> None:
     assert as_run([b"\x28\xb5\x2f", *plain]) is None
 
 
+def test_chunks_of_other_sizes_do_not_move_those_after_them() -> None:
+    frames = [*packed([1]), *packed([4], size=500), *packed([7], size=700)]
+    assert as_run(frames) is None
+
+
 def test_a_chunk_does_not_go_on_in_the_next() -> None:
     first, second, third = packed([1, 4, 7])
     for cut in range(1, len(first)):
