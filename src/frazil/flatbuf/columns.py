@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.reader import SHARED, Buffer, Table
+from frazil.flatbuf.reader import LARGEST_VTABLE, SHARED, Buffer, Table
 from frazil.model.lookup import ABSENT
 from frazil.model.strings import I32, I64, U8, StringPool, by_length, gather_runs, opaque_items
 
@@ -29,6 +29,8 @@ SMALLEST_TABLE: Final = 8
 WHOLE_TABLE: Final = 128
 """Tables of a group are fetched whole up to this size: one gather instead of one per field makes
 references an eighth faster to read; larger tables have fields that nobody asks for."""
+VTABLES_AT_ONCE: Final = 1 << 16
+"""Vtables that are compared at a time, in at most 9 MB."""
 T = TypeVar("T", np.int64, np.uint64)
 
 
@@ -234,11 +236,33 @@ def _layouts(buffer: Buffer, vtables: I64) -> tuple[list[tuple[int, ...]], npt.N
     if not len(heads):
         return [buffer.vtable(int(at)) for at in vtables[:1]], np.zeros(len(vtables), np.uint16)
     edges = np.concatenate([[0], heads, [len(vtables)]])
-    firsts = vtables[edges[:-1]].tolist()
+    places, which = np.unique(vtables[edges[:-1]], return_inverse=True)
     contents: dict[tuple[int, ...], int] = {}
-    numbers = {at: contents.setdefault(buffer.vtable(at), len(contents)) for at in set(firsts)}
-    found = np.fromiter(map(numbers.__getitem__, firsts), np.uint16, len(firsts))
-    return list(contents), np.repeat(found, edges[1:] - edges[:-1])
+    parts = [
+        _layout_numbers(buffer, places[start : start + VTABLES_AT_ONCE], contents)
+        for start in range(0, len(places), VTABLES_AT_ONCE)
+    ]
+    numbers = np.concatenate(parts)[which]
+    return list(contents), np.repeat(numbers, edges[1:] - edges[:-1])
+
+
+def _layout_numbers(
+    buffer: Buffer, places: I64, contents: dict[tuple[int, ...], int]
+) -> npt.NDArray[np.uint16]:
+    """Number the contents of vtables; of equal ones only the first is decoded.
+
+    Rows that were added one by one have a vtable each, and nearly all of those are equal.
+    """
+    numbers = np.zeros(len(places), np.uint16)
+    sizes = np.clip(numbers_at(buffer, places, "<u2"), 2, LARGEST_VTABLE)
+    for size in np.unique(sizes).tolist():
+        here = np.flatnonzero(sizes == size)
+        vtables = gather(buffer, places[here], f"V{size}")
+        _, firsts, equals = np.unique(vtables, return_index=True, return_inverse=True)
+        layouts = [buffer.vtable(at) for at in places[here[firsts]].tolist()]
+        known = [contents.setdefault(layout, len(contents)) for layout in layouts]
+        numbers[here] = np.array(known, np.uint16)[equals]
+    return numbers
 
 
 def tables_at(

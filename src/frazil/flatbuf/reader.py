@@ -26,6 +26,8 @@ REPEATS_FROM: Final = 1024
 """Items of a list from which on repetitions count as an attack."""
 MAX_FIELDS: Final = 64
 """Fields of a table that are looked at; a vtable may list 32,765."""
+LARGEST_VTABLE: Final = 2 * (2 + MAX_FIELDS)
+"""Bytes of a vtable that are looked at."""
 MAX_LAYOUTS: Final = 4096
 """Different vtables in one file; a writer needs one for each combination of fields."""
 
