@@ -18,12 +18,15 @@ from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
 from frazil.ids import utf8
 from frazil.model.oplog import copy_frames
-from frazil.model.strings import I64
+from frazil.model.strings import I64, U8
 
 MAX_SIZE: Final = 2**31 - 1
 """Bytes of a FlatBuffer: offsets have 31 bits."""
+SMALL_REST: Final = 1 << 12
+"""Room for what most files have beside one long list of tables."""
 OFFSET: Final = "offset"
 Piece: TypeAlias = bytes | memoryview
+Places: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
 _FORMS: Final = {
     "u32": ("I", 4, 4),
     "i32!": ("4s", 4, 4),
@@ -109,23 +112,54 @@ class TableLayout:
         return _Plan(struct.Struct(code), tuple(order), tuple(offsets), places, vtable, widest)
 
 
+class TableBlocks(NamedTuple):
+    """Tables that were written elsewhere, in memory that has room before them."""
+
+    places: Places
+    """of the tables, from the beginning of their bytes"""
+    memory: U8
+    room: int
+    """where their bytes begin, at a multiple of 8; those before it are free"""
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes of the tables."""
+        return self.memory[self.room :].data
+
+
+def room_before(count: int) -> int:
+    """Bytes to leave before tables: for the vector that lists them, and for a small file's rest."""
+    return 8 * (count // 2 + 2) + SMALL_REST
+
+
 class Body(NamedTuple):
     """A file that is not yet one piece of memory."""
 
     backwards: list[Piece]
     """from the end to the beginning"""
     size: int
+    end: TableBlocks | None = None
+    """the last piece, if there is room before it"""
 
-    def joined(self) -> bytes:
-        """The bytes of the file."""
-        return b"".join(reversed(self.backwards))
+    def joined(self) -> Piece:
+        """The bytes of the file; where the end of it has room for the rest, it is not copied."""
+        if self.end is None or self.size > len(self.end.memory):
+            return b"".join(reversed(self.backwards))
+        at = self.end.room
+        for piece in self.backwards[1:]:
+            at -= len(piece)
+            self.end.memory[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
+        return self.end.memory[at:].data
 
     def consume(self, step: int) -> Iterator[Piece]:
-        """The file from its beginning in parts of at least `step` bytes, each given away."""
+        """The file from its beginning in parts that are given away.
+
+        Pieces of less than `step` bytes are joined, others are not copied.
+        """
         while self.backwards:
             part = [self.backwards.pop()]
             size = len(part[0])
-            while self.backwards and size < step:
+            while self.backwards and size < step and len(self.backwards[-1]) < step:
                 part.append(self.backwards.pop())
                 size += len(part[-1])
             yield part[0] if len(part) == 1 else b"".join(part)
@@ -139,6 +173,7 @@ class FlatWriter:
         self._size = 0
         self._vtables: dict[bytes, int] = {}
         self._nothing = 0
+        self._end: TableBlocks | None = None
 
     def _add(self, piece: bytes, alignment: int) -> int:
         """Put a piece before all others so that it begins aligned."""
@@ -195,19 +230,25 @@ class FlatWriter:
         Each piece begins at a multiple of eight.
         """
         for piece in reversed(pieces):
-            self._add(bytes(-(self._size + len(piece)) % 8), 1)
+            if gap := -(self._size + len(piece)) % 8:
+                self._add(bytes(gap), 1)
             self._pieces.append(piece)
             self._size += len(piece)
         return self._size - inside
 
-    def blocks(self, places: I64, *pieces: Piece) -> int:
+    def table_blocks(self, blocks: TableBlocks) -> int:
+        """A vector of tables that were written elsewhere, and these tables."""
+        size = _vector_size(len(blocks.places))
+        if self._size or size > blocks.room or not len(blocks.memory):
+            return self.blocks(blocks.places, blocks.data)
+        self._end = end = blocks._replace(room=blocks.room - size)
+        _fill_vector(end.memory[end.room : blocks.room].view("<u4"), blocks.places)
+        return self.whole(end.data, inside=4)
+
+    def blocks(self, places: Places, *pieces: Piece) -> int:
         """A vector of tables that are in pieces made elsewhere, and these pieces."""
-        count = len(places)
-        words = np.zeros(2 + count + count % 2, "<u4")  # the first is not used: all is aligned so
-        words[1] = count
-        words[2 : 2 + count] = places
-        first = words.nbytes - 8
-        words[2 : 2 + count] += np.arange(first, first - 4 * count, -4, dtype="<u4")
+        words = np.zeros(_vector_size(len(places)) // 4, "<u4")
+        _fill_vector(words, places)
         return self.whole(words.tobytes(), *pieces, inside=4)
 
     def table(self, layout: TableLayout, *values: int | bytes | None) -> int:
@@ -307,7 +348,20 @@ class FlatWriter:
         size = self._size + 8
         check_size(size)
         self._pieces.append(struct.pack("<I4s", size - root, identifier))
-        return Body(self._pieces, size)
+        return Body(self._pieces, size, self._end)
+
+
+def _vector_size(count: int) -> int:
+    """Bytes of a vector of offsets, which tables follow; the first four are not used."""
+    return 4 * (2 + count + count % 2)  # so that the tables are aligned
+
+
+def _fill_vector(words: npt.NDArray[np.uint32], places: Places) -> None:
+    """Write a vector of offsets to tables at these places after it."""
+    count, first = len(places), words.nbytes - 8
+    words[1] = count
+    words[2 : 2 + count] = places
+    words[2 : 2 + count] += np.arange(first, first - 4 * count, -4, dtype="<u4")
 
 
 # --- files made of the bytes of others ---

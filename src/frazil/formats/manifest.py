@@ -186,8 +186,8 @@ def encode_manifest(
     writer = FlatWriter()
     tables = []
     for node, table in sorted(arrays.items(), reverse=True):  # what comes last is written first
-        places, pieces = encode_refs(table, packing)
-        tables.append(writer.table(ARRAY_REFS, bytes(node), writer.blocks(places, *pieces)))
+        refs = writer.table_blocks(encode_refs(table, packing))
+        tables.append(writer.table(ARRAY_REFS, bytes(node), refs))
     dictionary = writer.blob(packing.dictionary) if packing else None
     vector = writer.offsets(tables[::-1])
     root = writer.table(MANIFEST, bytes(id), vector, dictionary, algorithm)
@@ -219,15 +219,15 @@ def patched_body(
     place = buffer.root().at(0)
     if ABSENT in rows or place is None:
         return None
-    places, pieces = encode_refs(changes, None)
+    refs = encode_refs(changes, None)
     end = buffer.size + -buffer.size % 8
-    if end + sum(map(len, pieces)) + MARK_SIZE > MAX_SIZE:
+    if end + len(refs.data) + MARK_SIZE > MAX_SIZE:
         return None
     edits: list[tuple[int, bytes]] = [(place, bytes(id))]
-    for row, table in zip(rows, (places + end).tolist(), strict=True):
+    for row, table in zip(rows, (refs.places + end).tolist(), strict=True):
         at = start + 4 * row
         edits.append((at, U32.pack(table - at)))
-    tail: list[bytes | memoryview] = [bytes(end - buffer.size), *pieces, mark_of(buffer.data)]
+    tail: list[bytes | memoryview] = [bytes(end - buffer.size), refs.data, mark_of(buffer.data)]
     return b"".join([*_edited(buffer, edits), *tail])
 
 

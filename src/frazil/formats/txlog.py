@@ -153,8 +153,7 @@ def encode_log(log: TransactionLog, *, spec: int, level: int = 3) -> bytes:
 
 def _encode_coords(writer: FlatWriter, coords: Coords) -> int:
     if len(coords) > FEW_COORDS:
-        places, pieces = encode_tables(coords)
-        return writer.blocks(places, *pieces)
+        return writer.table_blocks(encode_tables(coords))
     ndim, data = coords.shape[1], coords.astype("<u4").tobytes()
     rows = [data[4 * ndim * row : 4 * ndim * (row + 1)] for row in range(len(coords))]
     return writer.offsets([writer.table(COORDS, writer.structs(row, ndim, 4)) for row in rows])

@@ -25,7 +25,7 @@ def build() -> bytes:
     ]
     structs = writer.structs(struct.pack("<4Q", 1, 2, 3, 4), 2, 8)
     root = writer.table(ROOT, writer.text("héllo"), 2**40, structs, 0, writer.offsets(leaves))
-    return writer.finish(root, b"Test").joined()
+    return bytes(writer.finish(root, b"Test").joined())
 
 
 def root_of(body: bytes) -> Table:
@@ -75,7 +75,7 @@ def test_tables_with_the_same_fields_share_a_vtable() -> None:
     writer = FlatWriter()
     tables = [writer.table(LEAF, bytes(12), n, writer.text("x"), n) for n in range(1, 100)]
     root = writer.table(ROOT, None, None, None, None, writer.offsets(tables))
-    body = writer.finish(root, b"Test").joined()
+    body = bytes(writer.finish(root, b"Test").joined())
     assert body.count(struct.pack("<2H", 12, 26)) == 1
 
 
@@ -108,7 +108,7 @@ def test_many_different_vtables_are_told_apart() -> None:
     rows = [[(n >> bit & 1) * (n + bit) for bit in range(5)] for n in range(32)]
     tables = [writer.table(layout, *row) for row in rows]
     root = writer.table(ROOT, None, None, None, None, writer.offsets(tables))
-    body = writer.finish(root, b"Test").joined()
+    body = bytes(writer.finish(root, b"Test").joined())
     columns = table_columns(root_of(body), 4, "tables")
     for slot in range(5):
         assert columns.numbers(slot, "<u4").tolist() == [row[slot] for row in rows]

@@ -40,7 +40,7 @@ def one_by_one() -> bytes:
         parent = n.to_bytes(4, "little")
         texts = writer.text(name), writer.offsets(children)
         rows.append(writer.table(ROW, bytes([n]) * 12, parent, 2**40 + n, *texts, n))
-    return writer.finish(writer.table(ROOT, writer.offsets(rows)), b"Test").joined()
+    return bytes(writer.finish(writer.table(ROOT, writer.offsets(rows)), b"Test").joined())
 
 
 @pytest.mark.parametrize("stride", [4, 64])
@@ -60,7 +60,7 @@ def test_columns_are_written_like_single_tables(stride: int) -> None:
     part = writer.part()
     whole = FlatWriter()
     root = whole.table(ROOT, whole.blocks(len(part) - away, part))
-    body = whole.finish(root, b"Test").joined()
+    body = bytes(whole.finish(root, b"Test").joined())
     assert rows_of(body) == rows_of(one_by_one())
     places = [row.position for row in Buffer(body, "file").root().tables(0)]
     assert all(place % 8 == 0 for place in places)
@@ -81,7 +81,7 @@ def test_pieces_made_elsewhere_begin_at_multiples_of_eight() -> None:
     part = leaf.part()
     writer = FlatWriter()
     vector = writer.blocks(np.array([len(part) - away]), part, b"odd")
-    body = writer.finish(writer.table(ROOT, vector), b"Test").joined()
+    body = bytes(writer.finish(writer.table(ROOT, vector), b"Test").joined())
     (found,) = Buffer(body, "file").root().tables(0)
     assert isinstance(found, Table)
     assert (found.text(0), found.number(1, U32)) == ("x", 7)

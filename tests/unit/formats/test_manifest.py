@@ -13,8 +13,8 @@ import zstandard
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf import writer as flat_writer
 from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.strided import Scalars, TableBlocks, Texts, encode_tables
-from frazil.flatbuf.writer import FlatWriter
+from frazil.flatbuf.strided import Scalars, Texts, encode_tables
+from frazil.flatbuf.writer import FlatWriter, TableBlocks
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.manifest import ARRAY_REFS, MANIFEST, Manifest, decode_manifest, encode_manifest
 from frazil.ids import ChunkId, ManifestId, NodeId
@@ -62,9 +62,7 @@ def manifest_of(
 ) -> bytes:
     """A manifest around hand-made references."""
     writer = FlatWriter()
-    tables = [
-        writer.table(ARRAY_REFS, bytes(n), writer.blocks(b.places, *b.pieces)) for n, b in arrays
-    ]
+    tables = [writer.table(ARRAY_REFS, bytes(n), writer.table_blocks(b)) for n, b in arrays]
     packed = None if dictionary is None else writer.blob(dictionary)
     root = writer.table(
         MANIFEST,
@@ -297,7 +295,7 @@ class TestRefusals:
         ids = [Scalars(4, np.zeros(2, "V12"))]
         part = encode_tables(np.array([[1, 1], [1, 2]], np.uint32), ids)
         # The second row says it has one coordinate only.
-        block = part.pieces[-1]
+        block = part.data
         at = len(block) - bytes(block)[::-1].index(struct.pack("<III", 2, 1, 2)[::-1]) - 12
         block[at] = 1
         self.refuse(manifest_of((NODE, part)), "rank")

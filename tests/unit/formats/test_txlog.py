@@ -32,8 +32,8 @@ def log_with_chunks(*lists: tuple[NodeId, list[list[int]]]) -> bytes:
     writer = FlatWriter()
     tables = []
     for node, coords in lists:
-        places, pieces = encode_tables(np.array(coords or np.zeros((0, 1)), np.uint32))
-        tables.append(writer.table(ARRAY_CHUNKS, bytes(node), writer.blocks(places, *pieces)))
+        blocks = encode_tables(np.array(coords or np.zeros((0, 1)), np.uint32))
+        tables.append(writer.table(ARRAY_CHUNKS, bytes(node), writer.table_blocks(blocks)))
     ids = [writer.structs(b"", 0, 1)] * 6
     root = writer.table(LOG, bytes(ID), *ids, writer.offsets(tables))
     return seal_table(writer, root, FileKind.TRANSACTION_LOG, spec=1)

@@ -359,8 +359,8 @@ def references_out_of_order(sick: Sick) -> None:
 @defect(Code.CHUNK_NOWHERE)
 def reference_to_nothing(sick: Sick) -> None:
     writer = FlatWriter()
-    places, pieces = encode_tables(np.arange(4, dtype=np.uint32).reshape(4, 1))
-    array = writer.table(ARRAY_REFS, bytes(sick.node("/a").id), writer.blocks(places, *pieces))
+    blocks = encode_tables(np.arange(4, dtype=np.uint32).reshape(4, 1))
+    array = writer.table(ARRAY_REFS, bytes(sick.node("/a").id), writer.table_blocks(blocks))
     arrays = writer.offsets([array])
     root = writer.table(MANIFEST, bytes(sick.manifest_id()), arrays, None, b"\0")
     blob = seal_table(writer, root, FileKind.MANIFEST, spec=sick.spec)
