@@ -51,7 +51,10 @@ class StorageRetriesSettings(SettingsRecord):
 
 @record
 class StorageTimeoutSettings(SettingsRecord):
-    """How long a client waits; unset leaves it to the client."""
+    """How long a client waits; unset leaves it to the client.
+
+    `operation_timeout_ms` counts for a request and its retries together: none begins after it.
+    """
 
     shown_name = "storage.StorageTimeoutSettings"
     connect_timeout_ms: int | None = setting(u32)
@@ -94,7 +97,11 @@ class StorageSettings(SettingsRecord):
 
 
 class ChecksumAlgorithm(NamedInt):
-    """Checksum sent with writes to S3."""
+    """Checksum sent with writes to S3.
+
+    Only `Crc64Nvme` and `Sha256` are sent. The client has no others: with one of these, objects are
+    written without a checksum, and a warning is logged.
+    """
 
     Crc32 = 0
     Crc32c = 1

@@ -133,6 +133,21 @@ class TestRequests:
         assert sent["x-amz-request-payer"] == "requester"
         assert sent["x-amz-checksum-sha256"]
 
+    def test_a_checksum_that_cannot_be_sent_is_warned_about(
+        self, web_server: WebServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        bucket = f"b{uuid4().hex}"
+        options: dict[str, Any] = {
+            "bucket": bucket,
+            "checksum_algorithm": ChecksumAlgorithm.Crc32c,
+        }
+        for _ in range(2):
+            on_web(web_server, **options).put("k", b"x")
+        told = [r.getMessage() for r in caplog.records if bucket in r.getMessage()]
+        assert len(told) == 1
+        assert "Crc32c" in told[0]
+        assert not any("checksum" in name for name in web_server.headers_of("PUT")[0])
+
     def test_labels_are_in_the_user_agent(self, web_server: WebServer) -> None:
         labels = Attribution(client="wrapper/1.0", workload="wl", principal="me")
         on_web(web_server).with_attribution(labels).get("k")
