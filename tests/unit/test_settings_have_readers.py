@@ -36,6 +36,7 @@ WITHOUT_EFFECT = {
 
 
 def records(base: type) -> Iterator[type]:
+    kind: type
     for kind in base.__subclasses__():
         yield kind
         yield from records(kind)
