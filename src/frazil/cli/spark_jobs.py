@@ -148,8 +148,8 @@ def rechunk(
     from frazil.spark.jobs.rechunking import rechunk as run
     from frazil.spark.sessions import session
 
-    wanted = texts.read("the text of the chunks", texts.chunk_lengths, chunks)
-    memory = texts.read("--max-memory", texts.size, max_memory)
+    wanted = texts.parse_as("the text of the chunks", texts.chunk_lengths, chunks)
+    memory = texts.parse_as("--max-memory", texts.size, max_memory)
     require_place(url)
     with running("Rechunking") as tell:
         report = run(

@@ -92,7 +92,7 @@ def _parse(keys: Sequence[str], ndim: int) -> tuple[str, npt.NDArray[np.int64]]:
     return above or "/", np.fromstring(text, np.int64, sep="/").reshape(len(keys), ndim)
 
 
-def box_of(batch: Batch, shape: Shape) -> tuple[BoxPlan, Shape] | None:
+def batch_box(batch: Batch, shape: Shape) -> tuple[BoxPlan, Shape] | None:
     """The selection that zarr has cut into a batch, if it was one of slices and integers.
 
     Neighbouring chunks can then be handled together. `shape` is that of the caller's array; the
@@ -272,7 +272,7 @@ class BulkPipeline(CodecPipeline):
     def _read_box(
         self, batch: Batch, out: Array, found: ChunkReferences | None
     ) -> npt.NDArray[np.bool_] | None:
-        box = box_of(batch, out.shape)
+        box = batch_box(batch, out.shape)
         if box is None:
             return None
         plan, dropped = box
@@ -328,7 +328,7 @@ class BulkPipeline(CodecPipeline):
         )
         wanted = batch.state.pack_writes
         packing = config.current().pack_zarr_writes if wanted is None else wanted
-        box = box_of(batch, value.shape) if len(batch.items) > 1 and not drop_axes else None
+        box = batch_box(batch, value.shape) if len(batch.items) > 1 and not drop_axes else None
         if box is not None and covers_as_told(box[0], batch):
             plan, dropped = box
             value = np.expand_dims(value, dropped)

@@ -15,6 +15,7 @@ from frazil.model.location import parse_location
 from frazil.model.settings import (
     NamedInt,
     SettingsRecord,
+    always_set,
     boolean,
     instance,
     nonzero_u16,
@@ -25,7 +26,6 @@ from frazil.model.settings import (
     string,
     u32,
     u64,
-    value,
 )
 from frazil.naming import dotted
 
@@ -117,11 +117,11 @@ class S3Options(SettingsRecord):
     shown_name = "storage.S3Options"
     region: str | None = setting(string)
     endpoint_url: str | None = setting(string)
-    allow_http: bool = value(boolean, False)
-    anonymous: bool = value(boolean, False)
-    force_path_style: bool = value(boolean, False)
+    allow_http: bool = always_set(boolean, False)
+    anonymous: bool = always_set(boolean, False)
+    force_path_style: bool = always_set(boolean, False)
     network_stream_timeout_seconds: int | None = setting(u32)
-    requester_pays: bool = value(boolean, False)
+    requester_pays: bool = always_set(boolean, False)
     checksum_algorithm: ChecksumAlgorithm | None = setting(instance(ChecksumAlgorithm))
 
 

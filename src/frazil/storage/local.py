@@ -78,7 +78,7 @@ from frazil.storage.posix import (
     failure,
     is_same,
     is_staging,
-    listed,
+    listed_file,
     naming,
     opened_folder,
     read_range,
@@ -194,7 +194,7 @@ class LocalStorage(Storage):
             return None
         if stat.S_ISLNK(status.st_mode):
             raise failure(OSError(errno.ELOOP, ""), path)
-        return listed(key, status) if stat.S_ISREG(status.st_mode) else None
+        return listed_file(key, status) if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
         """Yield the objects below a prefix; what comes or goes meanwhile may be missing."""
@@ -226,7 +226,7 @@ class LocalStorage(Storage):
                 elif not is_staging(name):
                     status = entry.stat(follow_symlinks=self._follow)
                     if stat.S_ISREG(status.st_mode):
-                        yield listed(prefix + name, status)
+                        yield listed_file(prefix + name, status)
 
     def names(self, prefix: str) -> Answers[str]:
         """Names right below a prefix, in any order: a tenth of the work of `list`."""

@@ -161,7 +161,7 @@ def _mtime_us(status: os.stat_result) -> int:
     return status.st_mtime_ns // 1000
 
 
-def listed(key: str, status: os.stat_result) -> Listed:
+def listed_file(key: str, status: os.stat_result) -> Listed:
     """What a listing says of a file."""
     return Listed(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 

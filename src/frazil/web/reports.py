@@ -22,7 +22,7 @@ SHOWN_KEYS: Final = 200
 POINTS: Final = 400
 
 
-def storage(ask: Ask) -> Answer:
+def storage_page(ask: Ask) -> Answer:
     """Whose bytes they are."""
     return Page("storage.html", {"by": _by(ask), "choices": BY})
 
@@ -124,7 +124,7 @@ def fsck_panel(ask: Ask) -> Answer:
 
 
 PAGES: Final[Mapping[str, Callable[[Ask], Answer]]] = {
-    "storage": storage,
+    "storage": storage_page,
     "garbage": garbage,
     "fsck": checks,
     "panel/growth": growth_panel,
