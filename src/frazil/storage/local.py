@@ -72,8 +72,8 @@ from frazil.storage.posix import (
     ABSENT,
     READ,
     StagedFile,
-    create,
-    delete,
+    create_file,
+    delete_file,
     etag,
     failure,
     is_same,
@@ -263,7 +263,7 @@ class LocalStorage(Storage):
         with naming(path):
             try:
                 if attributes.is_unnamed:
-                    self._in_folder(path, lambda: create(path, parts))
+                    self._in_folder(path, lambda: create_file(path, parts))
                     if self._durability == "commit" and sum(map(len, parts)) >= LARGE:
                         self._syncing.begin(path)
                     return
@@ -381,7 +381,7 @@ class LocalStorage(Storage):
         path = f"{self._root}/{keys[0]}".rpartition("/")[0]
         try:
             with opened_folder(path, follow_symlinks=self._follow) as folder:
-                return delete(folder, path, keys)
+                return delete_file(folder, path, keys)
         except OSError as error:
             if error.errno in ABSENT:
                 return Deleted(len(keys))

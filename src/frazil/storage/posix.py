@@ -185,7 +185,7 @@ def read_range(descriptor: int, start: int | None, end: int | None) -> bytes | N
     return b"".join(parts)
 
 
-def create(path: str, parts: Sequence[Bytes]) -> None:
+def create_file(path: str, parts: Sequence[Bytes]) -> None:
     """Write a new file under its own name."""
     descriptor = os.open(path, _CREATE, 0o666)
     try:
@@ -208,7 +208,7 @@ def opened_folder(path: str, *, follow_symlinks: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
-def delete(folder: int, path: str, keys: Sequence[str]) -> Deleted:
+def delete_file(folder: int, path: str, keys: Sequence[str]) -> Deleted:
     """Delete files of an open folder by the last part of their keys; tell which would not go."""
     failed = []
     start = keys[0].rfind("/") + 1 if keys else 0
