@@ -73,7 +73,7 @@ from frazil.storage.posix import (
     READ,
     StagedFile,
     create_file,
-    delete_file,
+    delete_files,
     etag,
     failure,
     is_same,
@@ -381,7 +381,7 @@ class LocalStorage(Storage):
         path = f"{self._root}/{keys[0]}".rpartition("/")[0]
         try:
             with opened_folder(path, follow_symlinks=self._follow) as folder:
-                return delete_file(folder, path, keys)
+                return delete_files(folder, path, keys)
         except OSError as error:
             if error.errno in ABSENT:
                 return Deleted(len(keys))

@@ -208,7 +208,7 @@ def opened_folder(path: str, *, follow_symlinks: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
-def delete_file(folder: int, path: str, keys: Sequence[str]) -> Deleted:
+def delete_files(folder: int, path: str, keys: Sequence[str]) -> Deleted:
     """Delete files of an open folder by the last part of their keys; tell which would not go."""
     failed = []
     start = keys[0].rfind("/") + 1 if keys else 0
