@@ -29,7 +29,7 @@ def test_a_range_inside_another_does_not_end_it() -> None:
 
 def test_ranges_that_are_not_told_in_full_stand_alone() -> None:
     ranges = [("a", None, 5), ("a", -3, None), ("a", 0, 5), ("a", 5, None)]
-    assert sorted(near_ranges(ranges)) == [[0], [1], [2], [3]]
+    assert sorted(map(list, near_ranges(ranges))) == [[0], [1], [2], [3]]
 
 
 def test_short_answers_and_short_objects_are_refused() -> None:
