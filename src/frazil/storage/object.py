@@ -534,7 +534,7 @@ class ObjectStorage(Storage):
         check_key(key)
         if not self.can_write:
             raise ReadOnlyError(
-                "this storage can only be read",
+                "this storage is read-only",
                 kind=ErrorKind.READ_ONLY_STORAGE,
                 storage=self.url,
             )
