@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from frazil.errors import ErrorKind, FrazilError, StorageError
+from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import ObjectStoreConfig, S3Options
 from frazil.storage.constructors import (
     azure_storage,
@@ -21,7 +20,6 @@ from frazil.storage.constructors import (
     local_filesystem_storage,
     local_filesystem_store,
     r2_storage,
-    redirect_storage,
     s3_object_store_storage,
     s3_storage,
     s3_store,
@@ -29,8 +27,6 @@ from frazil.storage.constructors import (
 )
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
-from frazil.storage.web import RedirectStorage
-from tests.support.web import WebServer
 
 
 def place(storage: object) -> S3Place:
@@ -136,59 +132,6 @@ def test_stores_of_containers() -> None:
     assert azure_store(account="acc", config={"a": "b"}).opts == {"account": "acc", "a": "b"}
     assert http_store(headers={"a": "b"}).headers == {"a": "b"}
     assert local_filesystem_store("/x").path == "/x"
-
-
-class TestRedirect:
-    def test_redirects_are_followed_once(self, web_server: WebServer) -> None:
-        target = web_server.url.replace("http", "http+ic") + "/data"
-        web_server.redirects = {
-            "/start": "/next",
-            "/next": f"{web_server.url}/last",
-            "/last": target,
-        }
-        web_server.files["/data/repo"] = b"found"
-        storage = redirect_storage(f"{web_server.url}/start")
-        assert not web_server.seen
-        assert storage.get("repo") == b"found"
-        assert storage.get("none") is None
-        assert [path for _, path, _ in web_server.seen][:3] == ["/start", "/next", "/last"]
-        assert not storage.can_write
-        assert "type: redirect" in str(storage)
-
-    def test_it_travels_and_takes_settings(self, web_server: WebServer) -> None:
-        web_server.redirects["/start"] = web_server.url.replace("http", "http+icechunk")
-        web_server.files["/repo"] = b"found"
-        storage = redirect_storage(f"{web_server.url}/start")
-        storage = storage.with_settings(storage.default_settings())
-        assert pickle.loads(pickle.dumps(storage)).get("repo") == b"found"
-
-    @pytest.mark.parametrize(
-        ("target", "expected"),
-        [
-            ("s3://bucket/a/b?region=r", "s3://bucket/a/b"),
-            ("gs://bucket/a", "gs://bucket/a"),
-            ("r2://bucket/a?account_id=x", "s3://bucket/a"),
-            ("tigris://bucket/a", "s3://bucket/a"),
-        ],
-    )
-    def test_targets(self, web_server: WebServer, target: str, expected: str) -> None:
-        web_server.redirects["/"] = target
-        storage = redirect_storage(f"{web_server.url}/")
-        assert isinstance(storage, RedirectStorage)
-        assert storage.inner.url == expected
-
-    @pytest.mark.parametrize(
-        "target", ["ftp://host/x", "s3://bucket/without-region", "r2://b/p", "/loop"]
-    )
-    def test_targets_that_lead_nowhere(self, web_server: WebServer, target: str) -> None:
-        web_server.redirects = {"/": target, "/loop": "/loop"}
-        with pytest.raises(FrazilError) as caught:
-            redirect_storage(f"{web_server.url}/").get("repo")
-        assert caught.value.kind is ErrorKind.BAD_REDIRECT
-
-    def test_an_answer_that_is_no_redirect(self, web_server: WebServer) -> None:
-        with pytest.raises(StorageError, match="expected a redirect"):
-            redirect_storage(f"{web_server.url}/").get("repo")
 
 
 def test_listing_a_folder(tmp_path: Path) -> None:
