@@ -44,7 +44,7 @@ _NAMES: Final = {
     ),
     "frazil.purging.records": "PurgeReport",
     "frazil.repository": "Repository",
-    "frazil.repository.audit": "AuditReport Check CheckResult",
+    "frazil.repository.checks": "AuditReport Check CheckResult",
     "frazil.run": "JobReport Runner",
     "frazil.session": "ForkSession Session",
     "frazil.storage.base": "Storage",

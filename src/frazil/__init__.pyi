@@ -83,9 +83,9 @@ from frazil.model.values import Update as Update
 from frazil.model.values import VersionSelection as VersionSelection
 from frazil.purging.records import PurgeReport as PurgeReport
 from frazil.repository import Repository as Repository
-from frazil.repository.audit import AuditReport as AuditReport
-from frazil.repository.audit import Check as Check
-from frazil.repository.audit import CheckResult as CheckResult
+from frazil.repository.checks import AuditReport as AuditReport
+from frazil.repository.checks import Check as Check
+from frazil.repository.checks import CheckResult as CheckResult
 from frazil.run import JobReport as JobReport
 from frazil.run import Runner as Runner
 from frazil.session import ForkSession as ForkSession

@@ -1,4 +1,4 @@
-"""Switches of this process: what Frazil does by default, whatever the repository.
+"""Settings of this process, whatever the repository.
 
     frazil.config.get("fast_zarr")
     frazil.config.set(fast_zarr=False)              # from now on
@@ -30,7 +30,7 @@ GIB: Final = 1 << 30
 
 
 def _switch(value: object) -> bool:
-    """Read a yes or no."""
+    """Parse a boolean."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -50,7 +50,7 @@ def _size(value: object) -> int:
 
 
 def _some(value: object) -> int:
-    """Read a number of bytes that may not be 0."""
+    """Parse a number of bytes above 0."""
     size = _size(value)
     if not size:
         raise ValueError("more than 0 bytes")
@@ -98,7 +98,7 @@ class ProcessSettings:
     pack_bulk_writes: bool = _key(True, _switch)
     """bulk writes put small chunks together into shared objects"""
     pack_zarr_writes: bool = _key(False, _switch)
-    """so do writes of several chunks through zarr-python"""
+    """writes of several chunks through zarr-python put small chunks together too"""
     pack_object_bytes: int = _key(64 * MIB, _some)
     """objects of packed chunks grow to this size"""
     pack_chunk_bytes: int = _key(1 * MIB, _size)
@@ -122,13 +122,16 @@ class ProcessSettings:
     """an ingest gives up on a file, or a region of one, that takes more seconds of work to read,
     or ten times as many on the clock; 0 for never"""
     scan_memory_bytes: int = _key(768 * MIB, _size)
-    """and on a file that takes more memory to scan, beside some 200 MB of libraries; 0: any"""
+    """an ingest gives up on a file that takes more memory to scan, beside some 200 MB of libraries;
+    0 for no limit"""
     foreign_codecs: bool = _key(False, _switch)
-    """decode chunks by installed codecs of others too that take any amount of memory"""
+    """also decode chunks with installed third-party codecs, whose memory use has no limit"""
     max_expansion: int = _key(1024, _count)
-    """files over 64 MiB once unpacked may be this many times as large as they are packed"""
+    """a file that decompresses to over 64 MiB is refused if that is more than so many times its
+    compressed size"""
     large_chunk_bytes: int = _key(GIB, _size)
-    """so may chunks over this size once decoded; for data that is not trusted, less is safer"""
+    """the same limit holds for chunks that decode to more than this size; choose less for data
+    that is not trusted"""
     redirect_hosts: str = _key("", _hosts)
     """other hosts, with commas between them, to which servers may redirect requests"""
 

@@ -1,4 +1,4 @@
-"""What Frazil says while it works: Python logging under `frazil`, with a switch for consoles.
+"""Logging: Python loggers below `frazil`, and a switch that prints them to the console.
 
 A program that configures logging itself needs nothing from here. `set_logs_filter` prints our
 records to the console, chosen by text such as `debug` or `frazil.storage=debug,warn`; without
@@ -39,7 +39,7 @@ _told: set[tuple[object, ...]] = set()
 
 
 def warn_once(logger: logging.Logger, about: tuple[object, ...], text: str, *args: object) -> None:
-    """Log a warning the first time that this process meets what it is about."""
+    """Log a warning, but only once per process for each value of `about`."""
     if about not in _told:
         _told.add(about)
         logger.warning(text, *args)
@@ -78,7 +78,7 @@ class _Switch:
 
 
 def initialize_logs() -> None:
-    """Print what the environment asks for; called when the facade is imported."""
+    """Set up console logging from the environment; called when the facade is imported."""
     _Switch.to_stdout = os.environ.get("ICECHUNK_LOG_TO_STDOUT", "") not in ("", "0", "false")
     set_logs_filter(None)
 

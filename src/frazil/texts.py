@@ -20,7 +20,7 @@ from frazil.errors import invalid_option
 T = TypeVar("T")
 
 
-def read(what: str, parse: Callable[[str], T], written: str) -> T:
+def parse_as(what: str, parse: Callable[[str], T], written: str) -> T:
     """Read a text that somebody gave for something.
 
     Raises:

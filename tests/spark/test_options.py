@@ -24,7 +24,7 @@ from frazil.errors import (
     RefNotFoundError,
     RepositoryNotFoundError,
 )
-from frazil.spark.location import absolute, location_of, parse_target
+from frazil.spark.location import absolute_url, location_of, parse_target
 from frazil.spark.options.parsing import documented, parse_request
 from frazil.spark.options.table import OptionUse, ReadRequest
 from frazil.storage.local import LocalStorage
@@ -226,12 +226,12 @@ def test_relative_path_begins_in_the_folder_of_the_program(
     monkeypatch.chdir(tmp_path / name)
     frazil.Repository.create("repo")
     for url in ("repo", "./repo@main", "repo#snapshots", "repo@main#/"):
-        target = location_of(absolute(url))
+        target = location_of(absolute_url(url))
         monkeypatch.chdir("/")
         assert str(target.location.url) == str(tmp_path / name / "repo")
         assert target.location.open().list_branches() == {"main"}
         monkeypatch.chdir(tmp_path / name)
-    assert absolute("s3://b/p@main") == "s3://b/p@main"
+    assert absolute_url("s3://b/p@main") == "s3://b/p@main"
 
 
 def test_virtual_credentials_need_a_prefix() -> None:

@@ -18,7 +18,7 @@ from frazil.texts import (
     lengths,
     moment,
     names,
-    read,
+    parse_as,
     region,
     settings,
     size,
@@ -58,7 +58,7 @@ def test_compressors(text: str, expected: Compressor) -> None:
 @pytest.mark.parametrize("text", ["zip", "zstd:lz4", "zstd:99", "blosc:lz5", "gzip:10", "zstd:"])
 def test_other_compressors_are_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"'compressor' is .*: there is no compressor"):
-        read("option 'compressor'", compressor, text)
+        parse_as("option 'compressor'", compressor, text)
 
 
 def test_spans_count_from_both_ends() -> None:

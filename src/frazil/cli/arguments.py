@@ -112,17 +112,17 @@ SHARED: Final = {
 
 def parse_time(text: str, now: datetime | None = None) -> datetime:
     """Read a time: `2024-05-01`, `2024-05-01T12:00Z`, or an age such as `30d`, `12h`, `2w`."""
-    return texts.read("a time", lambda written: texts.moment_or_age(written, now), text)
+    return texts.parse_as("a time", lambda written: texts.moment_or_age(written, now), text)
 
 
 def parse_unsafe_age(text: str | None) -> timedelta | None:
     """Read an age such as `30d`, `12h` or `0h`; none was given where there is no text."""
-    return None if text is None else texts.read("an age", texts.age, text)
+    return None if text is None else texts.parse_as("an age", texts.age, text)
 
 
 def parse_region(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Read a region as numpy would write it, `0:3, :, 5`, for an array of a shape."""
-    return texts.read("the region", lambda written: texts.region(written, shape), text)
+    return texts.parse_as("the region", lambda written: texts.region(written, shape), text)
 
 
 def parse_slices(text: str) -> list[slice]:
@@ -142,4 +142,4 @@ def parse_slices(text: str) -> list[slice]:
 
 def parse_index(text: str) -> tuple[int, ...]:
     """Read the coordinates of a chunk: `0,3,1`, `0/3/1` or `c/0/3/1`."""
-    return texts.read("the index of a chunk", texts.chunk_index, text)
+    return texts.parse_as("the index of a chunk", texts.chunk_index, text)

@@ -14,7 +14,7 @@ from frazil.cli.commands import add_command, declare
 from frazil.cli.running import Engine, Master, running
 from frazil.cli.text import axes, counted, short, size
 from frazil.errors import InvalidInputError
-from frazil.texts import lengths, read
+from frazil.texts import lengths, parse_as
 
 if TYPE_CHECKING:
     from frazil.ingestion.reports import IngestReport
@@ -92,7 +92,7 @@ def ingest(**given: Any) -> Answer:  # noqa: ANN401  (as in OPTIONS)
     if len(names) < (1 if files_from else 2):
         raise InvalidInputError("give the files first, and the repository last: FILES… URL")
     if given["chunks"] is not None:
-        given["chunks"] = read("--chunks", lengths, given["chunks"])
+        given["chunks"] = parse_as("--chunks", lengths, given["chunks"])
     given["source_options"] = _pairs(given.pop("source_option"))
     report, code = _run([*names[:-1], *_listed(files_from)], names[-1], **given)
     return Answer(report.as_dict(), lambda screen: _show(screen, report), code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -18,6 +18,25 @@ if TYPE_CHECKING:
     from frazil.web.settings import ServerSettings
 
 PORT = 8765
+AllowHost: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME",
+        help="A name by which browsers may reach this server, besides localhost and addresses; "
+        "may be repeated.",
+        show_default=False,
+    ),
+]
+CorsOrigins: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cors",
+        metavar="ORIGIN",
+        help="With --zarr: pages of this origin may read it, * for all; may be repeated.",
+        show_default=False,
+    ),
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -43,29 +62,12 @@ def serve(
         bool,
         typer.Option("--no-token", help="Let every program of this machine in, without a token."),
     ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host",
-            metavar="NAME",
-            help="A name by which browsers may reach this server, besides localhost and "
-            "addresses; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    allow_host: AllowHost = None,
     zarr: Annotated[
         bool,
         typer.Option("--zarr", help="Also serve every version as Zarr v3: /zarr/NAME@version/."),
     ] = False,
-    cors: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cors",
-            metavar="ORIGIN",
-            help="With --zarr: pages of this origin may read it, * for all; may be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    cors: CorsOrigins = None,
     sql: Annotated[
         bool,
         typer.Option("--sql", help="Allow SELECT on Spark, which runs on this machine."),

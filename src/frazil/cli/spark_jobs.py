@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -18,6 +18,16 @@ from frazil.cli.running import Group, Master, job_answer, running
 from frazil.cli.text import counted, size
 
 PANEL: Final = "Data"
+
+
+ChunkLengths: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="CHUNKS",
+        help="Length by dimension, time=100,lat=-1, or for all axes: 100,90,-1; -1 is all.",
+        show_default=False,
+    ),
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -107,14 +117,7 @@ def looks_like_sql(text: str) -> bool:
 
 def rechunk(
     url: Url,
-    chunks: Annotated[
-        str,
-        typer.Argument(
-            metavar="CHUNKS",
-            help="Length by dimension, time=100,lat=-1, or for all axes: 100,90,-1; -1 is all.",
-            show_default=False,
-        ),
-    ],
+    chunks: ChunkLengths,
     variables: Annotated[
         list[str] | None,
         typer.Argument(
@@ -148,8 +151,8 @@ def rechunk(
     from frazil.spark.jobs.rechunking import rechunk as run
     from frazil.spark.sessions import session
 
-    wanted = texts.read("the text of the chunks", texts.chunk_lengths, chunks)
-    memory = texts.read("--max-memory", texts.size, max_memory)
+    wanted = texts.parse_as("the text of the chunks", texts.chunk_lengths, chunks)
+    memory = texts.parse_as("--max-memory", texts.size, max_memory)
     require_place(url)
     with running("Rechunking") as tell:
         report = run(

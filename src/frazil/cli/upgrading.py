@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -17,8 +17,20 @@ from frazil.errors import ErrorKind, InvalidInputError
 from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from frazil.transaction.context import Context
     from frazil.upgrading.source import TidyReport, UpgradeReport
+
+
+StoreRoot: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where the files of a G1 repository are, if its state file names a place outside"
+        " of its own folder; it must be the same place, and is read without credentials.",
+    ),
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -48,14 +60,7 @@ def upgrade(
     force: Annotated[
         bool, typer.Option("--force", help="Undo, though there were changes since.")
     ] = False,
-    store_root: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where the files of a G1 repository are, if its state file names a place outside"
-            " of its own folder; it must be the same place, and is read without credentials.",
-        ),
-    ] = None,
+    store_root: StoreRoot = None,
     unsafe_minimum_age: UnsafeAge = None,
     apply: Apply = False,
 ) -> Answer:
@@ -72,29 +77,12 @@ def upgrade(
         raise InvalidInputError(
             "--spark and --store-root exclude each other", kind=ErrorKind.NOT_ALLOWED
         )
-    repository = open_whole(url, None if undo or clean else store_root)
     if undo or clean:
-        from frazil.upgrading.cleaning import delete_old_files as clean_up
-        from frazil.upgrading.undoing import undo as go_back
-
-        with running("Tidying up"):
-            tidied = (
-                go_back(
-                    repository.storage,
-                    dry_run=not apply,
-                    force=force,
-                    unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
-                    store_root=store_root,
-                )
-                if undo
-                else clean_up(
-                    repository.storage,
-                    dry_run=not apply,
-                    unsafe_minimum_age=parse_unsafe_age(unsafe_minimum_age),
-                    store_root=store_root,
-                )
-            )
-        return _tidied(tidied, undo=undo)
+        age = parse_unsafe_age(unsafe_minimum_age)
+        if undo:
+            return _undo(url, store_root, age, force=force, dry_run=not apply)
+        return _clean(url, store_root, age, dry_run=not apply)
+    repository = open_whole(url, store_root)
     context = context_of(repository)
     if not context.generation.is_legacy:
         return _from_v1(context, to, apply=apply)
@@ -106,6 +94,30 @@ def upgrade(
         from frazil.upgrading.upgrade import upgrade as upgrade_older
 
         return _upgraded(upgrade_older(context, to=to, mode=chunks, dry_run=not apply))
+
+
+def _undo(
+    url: str, store_root: str | None, age: timedelta | None, *, force: bool, dry_run: bool
+) -> Answer:
+    from frazil.upgrading.undoing import undo
+
+    storage = open_whole(url).storage
+    with running("Tidying up"):
+        found = undo(
+            storage, dry_run=dry_run, force=force, unsafe_minimum_age=age, store_root=store_root
+        )
+    return _tidied(found, undo=True)
+
+
+def _clean(url: str, store_root: str | None, age: timedelta | None, *, dry_run: bool) -> Answer:
+    from frazil.upgrading.cleaning import delete_old_files
+
+    storage = open_whole(url).storage
+    with running("Tidying up"):
+        found = delete_old_files(
+            storage, dry_run=dry_run, unsafe_minimum_age=age, store_root=store_root
+        )
+    return _tidied(found, undo=False)
 
 
 def _from_v1(context: Context, to: int, *, apply: bool) -> Answer:

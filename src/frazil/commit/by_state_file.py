@@ -270,7 +270,7 @@ def _expired(
         is_wanted = branches if ref.type == "branch" else tags
         if is_wanted and name != MAIN and item is not None and item.timestamp_ms < limit:
             state = g1_state.delete_ref(state, name, ref.type)
-    state, released = g1_state.expire(state, limit)
+    state, released = g1_state.without_expired(state, limit)
     lost = sorted(before.keys() - state.refs.keys())
     return state, Expired(
         released,

@@ -1,4 +1,4 @@
-"""The parts of a repository from before spec 1, which share what they learn of its files."""
+"""Refs and objects of a G1, G2 or G3 repository, over one view of its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.storage.legacy.opening import LegacyRepository, files_of
 
 @dataclass(frozen=True, slots=True)
 class LegacyParts:
-    """What the refs and the objects of one repository have in common."""
+    """What is needed to make the refs and the assets of one repository."""
 
     storage: Storage
     generation: Generation
@@ -28,7 +28,7 @@ class LegacyParts:
     objects: LegacyObjects
 
     def assets(self, near: Storage) -> Assets:
-        """Its snapshots, manifests and logs; `near` are its objects, kept on a disk near by."""
+        """Its snapshots, manifests and logs; `near` may have a disk cache."""
         made = LegacyAssets(self.objects, self.generation, self.config, near)
         if self.found.tip is not None:
             made.keep(self.found.tip)

@@ -138,10 +138,10 @@ class Pair:
         """The shape that both sides have; None where they have not as many axes."""
         if self.old is None or self.new is None or len(self.old.shape) != len(self.new.shape):
             return None
-        return tuple(map(min, shape_of(self.old), shape_of(self.new)))
+        return tuple(map(min, cell_shape(self.old), cell_shape(self.new)))
 
 
-def shape_of(node: ArrayNode) -> Shape:
+def cell_shape(node: ArrayNode) -> Shape:
     """The shape of an array in cells."""
     return tuple(axis.array_length for axis in node.shape)
 
@@ -212,7 +212,7 @@ def _by_chunks(
     logged: LoggedArrays | None,
 ) -> Pair | None:
     """Two arrays that are encoded alike; None if they are surely equal."""
-    is_resized = shape_of(one) != shape_of(other)
+    is_resized = cell_shape(one) != cell_shape(other)
     if one.id == other.id and one.manifests == other.manifests and not is_resized:
         return None
     found_by = FoundBy.MANIFESTS
@@ -289,7 +289,7 @@ def _boxes(
     Those where neither side has chunks are left out if the fill value is the same, and else are
     told as what they are if `leave_rest`.
     """
-    common = tuple(map(min, shape_of(one), shape_of(other)))
+    common = tuple(map(min, cell_shape(one), cell_shape(other)))
     if 0 in common:
         return
     chunk = _largest(one, other)

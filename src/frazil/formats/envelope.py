@@ -35,25 +35,25 @@ some forty of them, and takes twenty bytes at least for its id and path."""
 
 
 def justified(packed: int, limit: int, least: int = ALLOWANCE) -> int:
-    """How many bytes so many packed ones may become, and never more than `limit`.
+    """The largest size that `packed` bytes may decompress to, at most `limit`.
 
-    `least` may always be reached, however well they are packed.
+    Up to `least` bytes are always allowed, whatever the ratio.
     """
     return min(limit, max(least, packed * config.current().max_expansion))
 
 
 def values_justified(packed: int) -> int:
-    """How many values, each an object of its own, a file or text of a size may hold."""
+    """The largest number of values, each a Python object, in a file or text of `packed` bytes."""
     return SMALL_VALUES + VALUES_PER_BYTE * packed
 
 
 def references_justified(packed: int) -> int:
-    """How many chunk references, which all have other coordinates, a file of a size may hold."""
+    """The largest number of chunk references in a file of `packed` bytes; no two are equal."""
     return SMALL_REFERENCES + packed
 
 
 def too_large(key: str, *, packed: int, limit: int) -> FormatError:
-    """The error for a file that unpacks to more than it can justify."""
+    """The error for a file that decompresses to more than its size allows."""
     return FormatError(
         "the file unpacks to more than is allowed for its size; if you trust it, allow more with "
         "frazil.config.set(max_expansion=...)",

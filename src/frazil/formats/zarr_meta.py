@@ -159,7 +159,7 @@ def read_alike(one: bytes, other: bytes) -> bool:
     )
 
 
-def chunk_lengths(document: bytes) -> tuple[int, ...] | None:
+def regular_chunk_shape(document: bytes) -> tuple[int, ...] | None:
     """Length of a chunk along each axis; None where chunks differ, or have no length."""
     grid = read_array_document(document)["chunk_grid"]
     if grid["name"] != "regular":

@@ -43,9 +43,10 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog
 from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
-from frazil.storage.assets import SNAPSHOTS, Assets, Lru, log_key, manifest_key, snapshot_key
+from frazil.storage.assets import SNAPSHOTS, Assets, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.legacy.g2_g3 import find_main
+from frazil.storage.lru import Lru
 from frazil.storage.pool import inline
 from frazil.transaction.context import Context, make_context
 from frazil.transaction.opened import OpenRepository, context_of

@@ -53,7 +53,7 @@ from frazil.progress import Progress, Tell, silent
 from frazil.run import LocalRunner, Runner
 from frazil.session import ForkSession, Session
 from frazil.spelling import require_known
-from frazil.statistics.publishing import publish
+from frazil.statistics.publishing import publish_rows
 from frazil.statistics.recording import Recorder
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
@@ -256,7 +256,7 @@ class _Ingest:
             **self.runner.facts(),
         }
         snapshot = self._commit(session, plan, facts)
-        publish(session.state.context, self.recorder.held, SnapshotId.parse(snapshot))
+        publish_rows(session.state.context, self.recorder.held, SnapshotId.parse(snapshot))
         return self._finish(
             report,
             IngestStatus.COMMITTED,

@@ -148,7 +148,7 @@ def _wanted(mode: IngestMode, options: IngestOptions) -> PlanOptions:
     """What the arrays shall be like."""
     chunks, compressor = options.get("chunks") or {}, options.get("compressor")
     if compressor is not None:
-        texts.read("the compressor", texts.compressor, compressor)
+        texts.parse_as("the compressor", texts.compressor, compressor)
     for dim, length in chunks.items():
         if length == 0 or length < -1:
             raise invalid_option(

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, chunk_lengths, parse_node
+from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, parse_node, regular_chunk_shape
 from frazil.ids import ChunkId
 from frazil.masking import shown_url
 from frazil.merging.records import (
@@ -288,7 +288,7 @@ def _grid(document: bytes) -> tuple[int, ...]:
 
 def _whole_chunks(document: bytes, node: ArrayNode) -> tuple[int, ...]:
     """How many chunks of a side a document leaves whole along each axis."""
-    meta, lengths = parse_node(document, spec=SPEC_OF_DOCUMENTS), chunk_lengths(document)
+    meta, lengths = parse_node(document, spec=SPEC_OF_DOCUMENTS), regular_chunk_shape(document)
     assert isinstance(meta, ArrayMeta)
     return tuple(
         new.array_length // lengths[axis]

@@ -1,4 +1,4 @@
-"""Two states merged against the one they come from: which nodes, where, with what in them."""
+"""Three-way merge of two snapshots against their base: nodes, paths, metadata and chunks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def merge_states(sides: MergeInputs, decide: Decide) -> MergeResult:
 
 
 def merge_bases(sides: MergeInputs) -> MergedState:
-    """A base made of two: where they clash it differs from everything."""
+    """Merge two merge bases into one.
+
+    Where they conflict, the result is contested, which counts as different from every side.
+    """
     return _Merging(sides, Ledger(None)).as_state()
 
 

@@ -95,7 +95,7 @@ class CompressionAlgorithm(NamedInt, metaclass=_OneMember):
 
 @record
 class CompressionConfig(SettingsRecord):
-    """How metadata files are compressed."""
+    """How metadata files are compressed; there is one algorithm, so only the level counts."""
 
     shown_name = "config.CompressionConfig"
     algorithm: CompressionAlgorithm | None = setting(
@@ -111,7 +111,11 @@ class CompressionConfig(SettingsRecord):
 
 @record
 class CachingConfig(SettingsRecord):
-    """How much is kept in memory."""
+    """How much is kept in memory.
+
+    `num_bytes_attributes` is stored with the others and has no effect: it is a limit for files of
+    attributes, and attributes are part of snapshots.
+    """
 
     shown_name = "config.CachingConfig"
     num_snapshot_nodes: int | None = setting(u64, 500_000)
@@ -123,12 +127,11 @@ class CachingConfig(SettingsRecord):
 
 @dataclass(frozen=True, slots=True)
 class CacheSizes:
-    """How much is kept in memory, with nothing left unset."""
+    """The limits of caches that exist, with nothing left unset."""
 
     num_snapshot_nodes: int
     num_chunk_refs: int
     num_transaction_changes: int
-    num_bytes_attributes: int
     num_bytes_chunks: int
 
 

@@ -101,8 +101,8 @@ def setting(
     return cast("T | None", made)
 
 
-def value(check: Callable[[object], T], default: T) -> T:
-    """Declare a setting with a default."""
+def always_set(check: Callable[[object], T], default: T) -> T:
+    """Declare a setting that is never None; `default` is its value until another is set."""
     meta = {"check": check, "default": None, "optional": False, "replace": True}
     made: T = dataclasses.field(default=default, metadata=meta)
     return made

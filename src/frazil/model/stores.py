@@ -15,6 +15,7 @@ from frazil.model.location import parse_location
 from frazil.model.settings import (
     NamedInt,
     SettingsRecord,
+    always_set,
     boolean,
     instance,
     nonzero_u16,
@@ -25,7 +26,6 @@ from frazil.model.settings import (
     string,
     u32,
     u64,
-    value,
 )
 from frazil.naming import dotted
 
@@ -51,7 +51,10 @@ class StorageRetriesSettings(SettingsRecord):
 
 @record
 class StorageTimeoutSettings(SettingsRecord):
-    """How long a client waits; unset leaves it to the client."""
+    """How long a client waits; unset leaves it to the client.
+
+    `operation_timeout_ms` counts for a request and its retries together: none begins after it.
+    """
 
     shown_name = "storage.StorageTimeoutSettings"
     connect_timeout_ms: int | None = setting(u32)
@@ -94,7 +97,11 @@ class StorageSettings(SettingsRecord):
 
 
 class ChecksumAlgorithm(NamedInt):
-    """Checksum sent with writes to S3."""
+    """Checksum sent with writes to S3.
+
+    Only `Crc64Nvme` and `Sha256` are sent. The client has no others: with one of these, objects are
+    written without a checksum, and a warning is logged.
+    """
 
     Crc32 = 0
     Crc32c = 1
@@ -110,11 +117,11 @@ class S3Options(SettingsRecord):
     shown_name = "storage.S3Options"
     region: str | None = setting(string)
     endpoint_url: str | None = setting(string)
-    allow_http: bool = value(boolean, False)
-    anonymous: bool = value(boolean, False)
-    force_path_style: bool = value(boolean, False)
+    allow_http: bool = always_set(boolean, False)
+    anonymous: bool = always_set(boolean, False)
+    force_path_style: bool = always_set(boolean, False)
     network_stream_timeout_seconds: int | None = setting(u32)
-    requester_pays: bool = value(boolean, False)
+    requester_pays: bool = always_set(boolean, False)
     checksum_algorithm: ChecksumAlgorithm | None = setting(instance(ChecksumAlgorithm))
 
 

@@ -13,7 +13,7 @@ from frazil.commit.by_repo_object import require_moves
 from frazil.errors import ConflictError, ErrorKind, ReadOnlyError, SessionStateError
 from frazil.ids import SnapshotId, node_path
 from frazil.model.values import ConflictSolver, SessionMode
-from frazil.session.view import SnapshotView, absolute
+from frazil.session.view import SnapshotView, from_root
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.committing import NodeIds, Saved, commit_metadata, save
 from frazil.transaction.context import Context
@@ -76,7 +76,7 @@ class Session(SnapshotView):
 
     def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
         """Move all chunks of an array by an offset in chunks; no data is copied."""
-        node = self.state.array(node_path(absolute(array_path)))
+        node = self.state.array(node_path(from_root(array_path)))
         shift_array(self.state, node, [int(step) for step in chunk_offset])
 
     def reindex_array(
@@ -86,7 +86,7 @@ class Session(SnapshotView):
         backward: Callable[[list[int]], Iterable[int] | None] | None = None,
     ) -> None:
         """Move all chunks of an array to where `forward` says; no data is copied."""
-        node = self.state.array(node_path(absolute(array_path)))
+        node = self.state.array(node_path(from_root(array_path)))
         reindex_array(self.state, node, forward, backward)
 
     def rely_on(self, *paths: str, values: bool = True) -> None:
@@ -99,7 +99,7 @@ class Session(SnapshotView):
             paths: paths of arrays or groups, also of nodes that do not exist.
             values: whether the chunks of arrays matter, and not only their metadata.
         """
-        chosen = frozenset(node_path(absolute(path)) for path in paths)
+        chosen = frozenset(node_path(from_root(path)) for path in paths)
         relied = Reliance(values=chosen) if values else Reliance(nodes=chosen)
         self.state.reliance |= relied
 
@@ -112,7 +112,7 @@ class Session(SnapshotView):
             members: whether no array may get or lose one of the dimensions either, as for a
                 change of its length.
         """
-        pairs = frozenset((node_path(absolute(group)), dim) for dim in dims)
+        pairs = frozenset((node_path(from_root(group)), dim) for dim in dims)
         self.state.reliance |= Reliance(members=pairs) if members else Reliance(lengths=pairs)
 
     # --- finishing ---

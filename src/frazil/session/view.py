@@ -213,7 +213,7 @@ class SnapshotView(HasRepr):
 
     def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
         """Where the bytes of a chunk are."""
-        node = self.state.array(node_path(absolute(array_path)))
+        node = self.state.array(node_path(from_root(array_path)))
         ref = self.state.chunk_ref(node, tuple(chunk_coordinates))
         return ChunkType.uninitialized if ref is None else _KINDS[type(ref)]
 
@@ -224,7 +224,7 @@ class SnapshotView(HasRepr):
 
         def found() -> Iterable[tuple[int, ...]]:
             changes = self.state.changes
-            node = self.state.array(node_path(absolute(array_path)))
+            node = self.state.array(node_path(from_root(array_path)))
             coords = self.state.table(node, changes).coords
             axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
             return zip(*axes, strict=True) if axes else [()] * len(coords)
@@ -238,7 +238,7 @@ class SnapshotView(HasRepr):
         """
         paths = None
         if array_paths is not None:
-            paths = [node_path(absolute(path)) for path in array_paths]
+            paths = [node_path(from_root(path)) for path in array_paths]
         return prefetch(self.state, paths)
 
     def all_virtual_chunk_locations(self) -> list[str]:
@@ -250,6 +250,6 @@ class SnapshotView(HasRepr):
     get_node_id_async = async_twin(get_node_id)
 
 
-def absolute(path: str) -> str:
+def from_root(path: str) -> str:
     """A path from the root, whether or not it begins with a slash."""
     return path if path.startswith("/") else f"/{path}"

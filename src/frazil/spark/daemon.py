@@ -22,7 +22,7 @@ from typing import BinaryIO, Final, TypeAlias
 import pyspark.worker
 from pyspark.daemon import manager
 
-from frazil.spark.worker import keep
+from frazil.spark.worker import freeze_imports
 
 LOADED: Final = (
     "pyspark.sql.datasource",
@@ -45,7 +45,7 @@ def load() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         for name in LOADED:
             import_module(name)
-    keep()
+    freeze_imports()
 
 
 class PromptReader(io.RawIOBase):

@@ -34,7 +34,7 @@ from frazil.storage.constructors import (
 from frazil.storage.credential_functions import MAKERS, containers_credentials
 from frazil.storage.credentials import AnyContainerCredential
 from frazil.storage.trust import ANONYMOUS, split_word
-from frazil.texts import flag, number, read
+from frazil.texts import flag, number, parse_as
 from frazil.transaction.opened import context_of
 from frazil.urls import MAIN, AsOf, NamedVersion, RepoUrl, VersionRef, parse_url, resolve_version
 
@@ -205,7 +205,7 @@ def named_request(url: str, options: Mapping[str, str] | None) -> RepositoryRequ
     return parse_request(RepositoryRequest, {"path": url, **(options or {})}, OptionUse.ANY)
 
 
-def absolute(url: str) -> str:
+def absolute_url(url: str) -> str:
     """A URL whose path, if relative, begins here: Spark's server may work in another folder."""
     if "://" in url or url.startswith(("/", "~", "file:")):
         return url
@@ -262,7 +262,7 @@ def _typed(name: str, text: str) -> object:
     wanted = _ARGUMENTS.get(name, "str")
     for word, parse in (("bool", flag), ("int", number)):
         if word in wanted:
-            return read(f"option 'storage.{name}'", parse, text)
+            return parse_as(f"option 'storage.{name}'", parse, text)
     if "str" not in wanted:
         raise invalid_option(f"option 'storage.{name}' cannot be given as text")
     return text

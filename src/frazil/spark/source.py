@@ -143,9 +143,9 @@ class IcechunkSource(FrazilSource):
 
 
 def _keep_imports() -> None:
-    from frazil.spark.worker import keep
+    from frazil.spark.worker import freeze_imports
 
-    keep()
+    freeze_imports()
 
 
 def plan_read(

@@ -37,7 +37,7 @@ def session_at(pinned: Pinned) -> Session:
 
 
 @cache
-def keep() -> None:
+def freeze_imports() -> None:
     """Let a worker no longer look for garbage in what it has imported until now.
 
     Spark has its Python workers look after each task and each plan, which takes 20 to 50 ms of

@@ -29,7 +29,7 @@ from frazil.statistics.files import (
     read_index,
 )
 from frazil.statistics.measuring import measure
-from frazil.statistics.publishing import keep, retract_if_gone
+from frazil.statistics.publishing import retract_if_gone, store_rows
 from frazil.statistics.records import (
     Decoding,
     Rows,
@@ -168,7 +168,7 @@ def _keep(
     """Write the rows of a decoding, and remember them; tell how many files that took."""
     parts = held.pop(decoding)
     kept.setdefault(decoding, []).extend(parts)
-    return keep(context, {decoding: parts})
+    return store_rows(context, {decoding: parts})
 
 
 class _Plan:

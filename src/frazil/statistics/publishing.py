@@ -21,7 +21,7 @@ from frazil.transaction.context import Context
 log = logging.getLogger(__name__)
 
 
-def publish(
+def publish_rows(
     context: Context, held: Mapping[bytes, Sequence[Rows]], snapshot_id: SnapshotId
 ) -> None:
     """Write rows about chunks of a snapshot, by decoding.
@@ -29,13 +29,13 @@ def publish(
     The commit is already made. If the rows cannot be written, that is only a warning.
     """
     try:
-        keep(context, held)
+        store_rows(context, held)
         retract_if_gone(context, held, snapshot_id)
     except StorageError as error:
         log.warning("the statistics of %s could not be kept: %s", snapshot_id, error)
 
 
-def keep(context: Context, held: Mapping[bytes, Sequence[Rows]]) -> int:
+def store_rows(context: Context, held: Mapping[bytes, Sequence[Rows]]) -> int:
     """Write rows; `retract_if_gone` is to be called afterwards."""
     files = 0
     for decoding, parts in held.items():

@@ -19,7 +19,7 @@ from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
 from frazil.session import Session
 from frazil.statistics.measuring import measure
-from frazil.statistics.publishing import publish
+from frazil.statistics.publishing import publish_rows
 from frazil.statistics.records import (
     Decoding,
     Rows,
@@ -50,7 +50,7 @@ def recording(session: Session) -> Iterator[Recorder]:
     finally:
         state.watcher = before
     if session.snapshot_id != base and not session.has_uncommitted_changes:
-        publish(state.context, recorder.held, state.base_id)
+        publish_rows(state.context, recorder.held, state.base_id)
 
 
 @dataclass(slots=True, eq=False)

@@ -27,7 +27,7 @@ from frazil.storage.faults import (
     is_unsupported,
     translate_errors,
 )
-from frazil.storage.requests import ask_head, begin_get, is_same, tag_for, version_of
+from frazil.storage.requests import ask_head, begin_get, is_same_state, tag_for, version_of_object
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion
@@ -128,7 +128,7 @@ class ConditionalPut:
         found = ask_head(self.clients, self.key)
         if self.expected is None:
             return None if found is None else self._lost()
-        if found is not None and is_same(version_of(found.meta), self.expected):
+        if found is not None and is_same_state(version_of_object(found.meta), self.expected):
             return None  # refused for the moment only; nobody has changed anything
         return self._lost()
 
@@ -141,12 +141,12 @@ class ConditionalPut:
             return None
         stored = found.attributes.get(WRITE_ID)
         if stored == self.write_id:
-            return Written(version_of(found.meta))
+            return Written(version_of_object(found.meta))
         if stored is None and self.is_in_doubt:
             # The store keeps no ids. Only an attempt whose reply was lost can have left our
             # bytes there; after a plain refusal equal bytes are somebody else's.
             with self.clients.gate, translate_errors("read", self.key, self.clients.place.url):
                 there = begin_get(self.clients, self.key, {})
                 if there is not None and bytes(there.bytes()) == self.data:
-                    return Written(version_of(there.meta))
+                    return Written(version_of_object(there.meta))
         return None

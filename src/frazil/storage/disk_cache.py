@@ -4,8 +4,8 @@ Each entry is one file, named by a hash of what it is a copy of. It is written u
 name first, so no reader sees half of it. It begins with a checksum of its name and bytes: what does
 not fit, whatever the reason, is deleted and counts as absent. The time of a file is that of its
 last use. A folder that has grown too large loses the entries used longest ago; one process at a
-time sees to that, while others go on. Nothing here is worth waiting for the disk, and no trouble
-with the folder keeps anybody from reading the original.
+time sees to that, while others go on. Files are not synced to the disk, and if the folder cannot be
+used, the original is read.
 """
 # System calls are the hot path of small chunks, and Path objects double its cost:
 # ruff: noqa: PTH103, PTH105, PTH108, PTH120

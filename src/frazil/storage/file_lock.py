@@ -86,7 +86,7 @@ class RootLock:
         while not self._try(descriptor):
             if time.monotonic() > deadline:
                 raise StorageError(
-                    "somebody holds the lock of this directory and does not let go",
+                    "timed out: another process holds the lock of this directory",
                     kind=ErrorKind.IO,
                     path=self._path,
                     waited_s=self._timeout_s,

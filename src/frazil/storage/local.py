@@ -72,13 +72,13 @@ from frazil.storage.posix import (
     ABSENT,
     READ,
     StagedFile,
-    create,
-    delete,
+    create_file,
+    delete_files,
     etag,
     failure,
     is_same,
     is_staging,
-    listed,
+    listed_file,
     naming,
     opened_folder,
     read_range,
@@ -194,7 +194,7 @@ class LocalStorage(Storage):
             return None
         if stat.S_ISLNK(status.st_mode):
             raise failure(OSError(errno.ELOOP, ""), path)
-        return listed(key, status) if stat.S_ISREG(status.st_mode) else None
+        return listed_file(key, status) if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[Listed]:
         """Yield the objects below a prefix; what comes or goes meanwhile may be missing."""
@@ -226,7 +226,7 @@ class LocalStorage(Storage):
                 elif not is_staging(name):
                     status = entry.stat(follow_symlinks=self._follow)
                     if stat.S_ISREG(status.st_mode):
-                        yield listed(prefix + name, status)
+                        yield listed_file(prefix + name, status)
 
     def names(self, prefix: str) -> Answers[str]:
         """Names right below a prefix, in any order: a tenth of the work of `list`."""
@@ -263,7 +263,7 @@ class LocalStorage(Storage):
         with naming(path):
             try:
                 if attributes.is_unnamed:
-                    self._in_folder(path, lambda: create(path, parts))
+                    self._in_folder(path, lambda: create_file(path, parts))
                     if self._durability == "commit" and sum(map(len, parts)) >= LARGE:
                         self._syncing.begin(path)
                     return
@@ -381,7 +381,7 @@ class LocalStorage(Storage):
         path = f"{self._root}/{keys[0]}".rpartition("/")[0]
         try:
             with opened_folder(path, follow_symlinks=self._follow) as folder:
-                return delete(folder, path, keys)
+                return delete_files(folder, path, keys)
         except OSError as error:
             if error.errno in ABSENT:
                 return Deleted(len(keys))

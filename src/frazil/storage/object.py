@@ -60,12 +60,12 @@ from frazil.storage.requests import (
     exact,
     flat,
     get_span,
-    is_same,
-    listed,
+    is_same_state,
+    listed_object,
     range_option,
     run_all,
     tag_for,
-    version_of,
+    version_of_object,
     whole,
     whole_async,
 )
@@ -174,7 +174,7 @@ class ObjectStorage(Storage):
                 return Unchanged()
             if found is None:
                 return None
-            version = version_of(found.meta)
+            version = version_of_object(found.meta)
             if known is not None and version == known:
                 return Unchanged()
             with self._translated("read", key):
@@ -183,7 +183,7 @@ class ObjectStorage(Storage):
     def head(self, key: str) -> Listed | None:
         check_key(key)
         found = ask_head(self._clients, key)
-        return None if found is None else listed(key, found.meta)
+        return None if found is None else listed_object(key, found.meta)
 
     def get_many(self, ranges: Sequence[Range]) -> Found:
         """Many ranges at once; several of one object share requests where they are near."""
@@ -248,7 +248,7 @@ class ObjectStorage(Storage):
                 for meta in batch:
                     path = meta["path"]
                     if path.startswith(root + prefix):
-                        found.append(listed(path[len(root) :], meta))
+                        found.append(listed_object(path[len(root) :], meta))
         found.sort(key=attrgetter("key"))
         return found
 
@@ -279,7 +279,7 @@ class ObjectStorage(Storage):
             ):
                 keys = [meta["path"][len(root) :] for meta in batch]
                 found += [
-                    listed(key, meta)
+                    listed_object(key, meta)
                     for key, meta in zip(keys, batch, strict=True)
                     if start <= key < stop
                 ]
@@ -342,7 +342,7 @@ class ObjectStorage(Storage):
         if mode is None:
             self.put(key, data, attributes)
             found = ask_head(self._clients, key)
-            return Written(version_of(found.meta) if found else Version(None))
+            return Written(version_of_object(found.meta) if found else Version(None))
         write = ConditionalPut(self._clients, key, bytes(data), expected, mode)
         return write.run(self._attributes(attributes, write.write_id))
 
@@ -357,7 +357,7 @@ class ObjectStorage(Storage):
         try:
             with self._clients.gate:
                 found = begin_get(self._clients, source, {"if_match": tag} if tag else {})
-                if found is None or not is_same(version_of(found.meta), expected):
+                if found is None or not is_same_state(version_of_object(found.meta), expected):
                     return LostRace(source)
                 with self._translated("read", source):
                     data = bytes(found.bytes())
@@ -534,7 +534,7 @@ class ObjectStorage(Storage):
         check_key(key)
         if not self.can_write:
             raise ReadOnlyError(
-                "this storage can only be read",
+                "this storage is read-only",
                 kind=ErrorKind.READ_ONLY_STORAGE,
                 storage=self.url,
             )

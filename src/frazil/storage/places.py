@@ -5,6 +5,7 @@ A place is plain configuration and pickles. Clients are live and belong to one p
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store
 
+from frazil.logs import warn_once
 from frazil.masking import bare_url
 from frazil.model.config import (
     ChecksumAlgorithm,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 Provider: TypeAlias = Callable[[], Any]
 """What obstore calls for credentials; each store wants a dict of its own shape."""
 
+log = logging.getLogger(__name__)
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _CONDITIONAL_HOSTS: Final = (".amazonaws.com", ".r2.cloudflarestorage.com", ".storage.dev")
@@ -151,8 +154,8 @@ class S3Place:
             config["skip_signature"] = True
         if options.requester_pays:
             config["request_payer"] = True
-        if options.checksum_algorithm in _CHECKSUMS:
-            config["checksum_algorithm"] = _CHECKSUMS[options.checksum_algorithm]
+        if checksum := _checksum(options.checksum_algorithm, self.bucket):
+            config["checksum_algorithm"] = checksum
         if rooted:
             endpoint, is_hosted = self.endpoint, False
             config["disable_bulk_delete"] = True  # its request would lack the slash
@@ -196,6 +199,15 @@ def _s3_key(key: S3StaticCredentials) -> dict[str, object]:
 
 def _is_true(text: str | None) -> bool:
     return (text or "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def _checksum(wanted: ChecksumAlgorithm | None, bucket: str) -> str | None:
+    """The client's name of an algorithm; None for none, and for those that it does not have."""
+    if wanted is not None and wanted not in _CHECKSUMS:
+        known = " and ".join(each.name for each in _CHECKSUMS)
+        text = "objects are written to bucket %s without a checksum: %s is not supported, only %s"
+        warn_once(log, (bucket, wanted), text, bucket, wanted.name, known)
+    return None if wanted is None else _CHECKSUMS.get(wanted)
 
 
 def _s3_endpoint(given: str | None, options: S3Options, bucket: str) -> tuple[str | None, bool]:

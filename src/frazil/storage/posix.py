@@ -161,7 +161,7 @@ def _mtime_us(status: os.stat_result) -> int:
     return status.st_mtime_ns // 1000
 
 
-def listed(key: str, status: os.stat_result) -> Listed:
+def listed_file(key: str, status: os.stat_result) -> Listed:
     """What a listing says of a file."""
     return Listed(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
@@ -185,7 +185,7 @@ def read_range(descriptor: int, start: int | None, end: int | None) -> bytes | N
     return b"".join(parts)
 
 
-def create(path: str, parts: Sequence[Bytes]) -> None:
+def create_file(path: str, parts: Sequence[Bytes]) -> None:
     """Write a new file under its own name."""
     descriptor = os.open(path, _CREATE, 0o666)
     try:
@@ -208,7 +208,7 @@ def opened_folder(path: str, *, follow_symlinks: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
-def delete(folder: int, path: str, keys: Sequence[str]) -> Deleted:
+def delete_files(folder: int, path: str, keys: Sequence[str]) -> Deleted:
     """Delete files of an open folder by the last part of their keys; tell which would not go."""
     failed = []
     start = keys[0].rfind("/") + 1 if keys else 0

@@ -138,12 +138,12 @@ def flat(data: Bytes) -> bytes | memoryview:
     return view if view.format == "B" and view.ndim == 1 and view.c_contiguous else bytes(view)
 
 
-def version_of(meta: ObjectMeta) -> Version:
+def version_of_object(meta: ObjectMeta) -> Version:
     """The version that a store tells of an object."""
     return Version(meta["e_tag"], meta["version"])
 
 
-def is_same(found: Version, expected: Version) -> bool:
+def is_same_state(found: Version, expected: Version) -> bool:
     """Whether two versions are of the same state, however their ETags are quoted."""
     if expected.generation is not None and found.generation is not None:
         return found.generation == expected.generation
@@ -155,7 +155,7 @@ def bare(etag: str) -> str:
     return etag[1:-1] if len(etag) > 1 and etag[0] == etag[-1] == '"' else etag
 
 
-def listed(key: str, meta: ObjectMeta) -> Listed:
+def listed_object(key: str, meta: ObjectMeta) -> Listed:
     """An object as listings show it."""
     return Listed(key, meta["size"], meta["last_modified"])
 

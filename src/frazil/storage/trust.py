@@ -122,7 +122,7 @@ def split_word(text: str) -> tuple[str, str]:
     return (prefix, word) if prefix and "/" not in word else (text, "")
 
 
-def refusal(
+def why_not_trusted(
     container: VirtualChunkContainer,
     root: ParsedLocation,
     credential: AnyCredential | None,

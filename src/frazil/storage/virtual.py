@@ -33,7 +33,7 @@ from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.credentials import AnyCredential, Credentials
 from frazil.storage.locations import VCC, is_settled, normalised
 from frazil.storage.ranges import WantedRange, near_ranges
-from frazil.storage.trust import NOTHING, Trust, refusal
+from frazil.storage.trust import NOTHING, Trust, why_not_trusted
 
 if TYPE_CHECKING:
     from frazil.storage.virtual_source import VirtualSource
@@ -327,7 +327,7 @@ class Containers:
 
         prefix = container.url_prefix
         root, credential = parse_location(prefix), self._authorized[prefix]
-        if why := refusal(container, root, credential, self._trust):
+        if why := why_not_trusted(container, root, credential, self._trust):
             raise InvalidInputError(
                 f"the virtual chunk container {prefix} is used only on your own word, as the"
                 f" configuration stored in the repository is not trusted: {why}; if that is right,"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import math
 import os
 import re
 import ssl
@@ -148,6 +149,8 @@ class WebClient:
         self._whole_s = self._seconds(
             timeouts.operation_attempt_timeout_ms, "timeout", ATTEMPT_TIMEOUT_S
         )
+        window = timeouts.operation_timeout_ms
+        self._window_s = window / 1000 if window else math.inf
         self._lock = threading.Lock()
         self._idle: list[_Line] = []
         self._process = os.getpid()
@@ -181,19 +184,23 @@ class WebClient:
         path = f"{self._path}/{quote(key)}"
         target = f"{path}?{self._query}" if self._query else path
         asked = _Request(self._home, method, target, dict(headers or {}), limit)
-        tries = max_tries(self._settings)
-        for number in range(tries):
-            is_last = number == tries - 1
+        until = time.monotonic() + self._window_s
+        for number in range(max_tries(self._settings)):
             try:
                 reply = self._follow(asked)
             except (OSError, UnicodeError, http.client.HTTPException) as error:
-                if is_last:
+                if self._is_last(number, until):
                     raise unreachable(error, key, self._url) from None
             else:
-                if reply.status not in _AGAIN or is_last:
+                if reply.status not in _AGAIN or self._is_last(number, until):
                     return reply
             time.sleep(backoff_s(self._settings, number))
         raise AssertionError("a request is made at least once")
+
+    def _is_last(self, number: int, until: float) -> bool:
+        """Whether no try follows this one: they are used up, or the time for all of them is."""
+        is_late = time.monotonic() + backoff_s(self._settings, number) >= until
+        return is_late or number == max_tries(self._settings) - 1
 
     def failed(self, reply: Reply, action: str, key: str) -> StorageError:
         """The error for an answer that is of no use."""

@@ -190,7 +190,7 @@ class ReadOnlyStorage(BulkReads):
 
     def _refuse(self, key: str) -> NoReturn:
         raise ReadOnlyError(
-            "nothing is changed at this place, it is only read",
+            "this storage is read-only",
             kind=ErrorKind.READ_ONLY_STORAGE,
             url=self.url,
             key=key,

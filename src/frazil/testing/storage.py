@@ -37,7 +37,7 @@ ODD_KEYS = (
 )
 
 
-def version_of(storage: Storage, key: str) -> Version:
+def present_version(storage: Storage, key: str) -> Version:
     """The present version of an object that exists."""
     found = storage.fetch(key)
     assert isinstance(found, Fetched)
@@ -215,7 +215,7 @@ class ReadingContract:
         storage.put(key, TEN)
         assert storage.get(key) == TEN
         assert keys_of(storage) == [key]
-        assert isinstance(storage.put_if(key, b"x", version_of(storage, key)), Written)
+        assert isinstance(storage.put_if(key, b"x", present_version(storage, key)), Written)
         storage.delete_many([key])
         assert keys_of(storage) == []
 
@@ -243,7 +243,7 @@ class VersionContract:
 
     def test_fetch_sees_each_change(self, storage: Storage) -> None:
         storage.put("repo", b"00")
-        known = version_of(storage, "repo")
+        known = present_version(storage, "repo")
         for number in range(20):
             data = f"{number + 1:02}".encode()
             assert isinstance(storage.put_if("repo", data, known), Written)
@@ -268,21 +268,21 @@ class VersionContract:
 
     def test_an_old_version_loses(self, storage: Storage) -> None:
         storage.put("repo", b"one")
-        old = version_of(storage, "repo")
+        old = present_version(storage, "repo")
         assert isinstance(storage.put_if("repo", b"two", old), Written)
         assert storage.put_if("repo", b"three", old) == LostRace("repo")
         assert storage.get("repo") == b"two"
 
     def test_a_plain_put_invalidates_versions(self, storage: Storage) -> None:
         storage.put("repo", b"one")
-        old = version_of(storage, "repo")
+        old = present_version(storage, "repo")
         storage.put("repo", b"two")
         assert storage.put_if("repo", b"three", old) == LostRace("repo")
         assert storage.get("repo") == b"two"
 
     def test_what_was_deleted_cannot_be_replaced_but_created(self, storage: Storage) -> None:
         storage.put("repo", b"one")
-        old = version_of(storage, "repo")
+        old = present_version(storage, "repo")
         storage.delete_many(["repo"])
         assert storage.put_if("repo", b"two", old) == LostRace("repo")
         assert storage.get("repo") is None
@@ -291,12 +291,12 @@ class VersionContract:
     def test_versions_of_one_object_do_not_fit_another(self, storage: Storage) -> None:
         storage.put("a", b"in a")
         storage.put("b", b"in b")
-        assert storage.put_if("b", b"new", version_of(storage, "a")) == LostRace("b")
+        assert storage.put_if("b", b"new", present_version(storage, "a")) == LostRace("b")
         assert storage.get("b") == b"in b"
 
     def test_copy_of_the_expected_version(self, storage: Storage) -> None:
         storage.put("repo", TEN)
-        version = version_of(storage, "repo")
+        version = present_version(storage, "repo")
         assert isinstance(storage.copy_if("repo", "overwritten/repo.1", version), Written)
         assert storage.get("overwritten/repo.1") == TEN
         assert storage.get("repo") == TEN
@@ -305,7 +305,7 @@ class VersionContract:
 
     def test_no_copy_of_another_version(self, storage: Storage) -> None:
         storage.put("repo", b"one")
-        old = version_of(storage, "repo")
+        old = present_version(storage, "repo")
         storage.put("repo", b"two")
         assert isinstance(storage.copy_if("repo", "copy", old), LostRace)
         assert storage.get("copy") is None
@@ -336,7 +336,7 @@ class VersionContract:
     def test_one_of_many_replacers_wins(self, storage: Storage) -> None:
         storage.put("repo", b"start")
         for _ in range(5):
-            winner = one_winner(storage, "repo", version_of(storage, "repo"))
+            winner = one_winner(storage, "repo", present_version(storage, "repo"))
             assert storage.get("repo") == winner
 
     def test_counting_in_threads_loses_nothing(self, storage: Storage) -> None:

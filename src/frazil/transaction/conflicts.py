@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.formats.zarr_meta import chunk_lengths, read_alike
+from frazil.formats.zarr_meta import read_alike, regular_chunk_shape
 from frazil.ids import NodeId, is_below, parent_path, paths_above
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
@@ -264,7 +264,7 @@ def _outside(coords: Coords, node: ArrayNode, ours: ArrayData) -> npt.NDArray[np
     outside = np.zeros(len(coords), np.bool_)
     if len(ours.shape) != len(node.shape):
         return outside
-    lengths = chunk_lengths(node.user_data)
+    lengths = regular_chunk_shape(node.user_data)
     for axis, (old, new) in enumerate(zip(node.shape, ours.shape, strict=True)):
         if new.array_length < old.array_length:
             # A chunk that we cut is not whole either; where lengths differ that is not known.

@@ -1,4 +1,4 @@
-"""What a session takes over from a fork that is merged into it, and whether it goes together.
+"""Merging a fork into its session: which changes are taken, and what cannot be combined.
 
 A fork may have seen some of the session's changes and not others; nodes are told apart by their
 ids. Where both wrote a chunk the fork's is taken, which is how workers divide their work.

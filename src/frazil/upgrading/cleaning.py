@@ -31,7 +31,7 @@ from frazil.upgrading.leftovers import (
     delete_all,
     left_at,
     new_at,
-    require_writable,
+    require_writable_place,
 )
 from frazil.upgrading.source import (
     LEGACY_CHUNKS,
@@ -58,7 +58,7 @@ def delete_old_files(
         ReadOnlyError: it is at a `store_root` outside of the repository.
     """
     if not dry_run:
-        require_writable(place, "clean up after an upgrade")
+        require_writable_place(place, "clean up after an upgrade")
     _require_upgraded(place)
     if dry_run:
         name, _, found = _left(place, store_root)

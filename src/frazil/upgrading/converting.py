@@ -23,7 +23,7 @@ from frazil.model.derived_log import derived_log, is_same_node
 from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, ManifestRef, Node
 from frazil.opening import INITIAL_METADATA
-from frazil.storage.assets import Lru
+from frazil.storage.lru import Lru
 from frazil.upgrading.chunks import Relocate
 from frazil.upgrading.sinks import Sink
 from frazil.upgrading.source import LEGACY_ID, UpgradeSource

@@ -39,7 +39,7 @@ from frazil.upgrading.source import (
     cannot,
     keep_once,
     preserved_keys,
-    put_back,
+    restore_original,
     source_of,
 )
 
@@ -241,7 +241,7 @@ def hidden_refs(place: Storage) -> list[str]:
 def show_hidden_refs(place: Storage) -> None:
     """Put refs back that were put aside."""
     for key in hidden_refs(place):
-        put_back(place, key)
+        restore_original(place, key)
 
 
 def left_at(
@@ -263,7 +263,7 @@ def delete_all(place: Storage, keys: Iterable[str]) -> None:
         require_deleted(place.delete_many(todo[at : at + AT_ONCE]))
 
 
-def require_writable(place: Storage, action: str) -> None:
+def require_writable_place(place: Storage, action: str) -> None:
     """Refuse an action on a storage that takes no changes."""
     if not place.can_write:
         raise ReadOnlyError(

@@ -306,7 +306,7 @@ def preserved_keys(place: Storage) -> list[str]:
     return [item.key.removeprefix(PRESERVED) for item in place.list(PRESERVED)]
 
 
-def put_back(place: Storage, key: str) -> bool:
+def restore_original(place: Storage, key: str) -> bool:
     """Restore a file; return whether that changed it."""
     original, now = place.get(PRESERVED + key), place.get(key)
     if original is None or original == now:

@@ -36,7 +36,7 @@ from frazil.upgrading.leftovers import (
     hidden_refs,
     left_at,
     new_at,
-    require_writable,
+    require_writable_place,
     seen_in,
     show_hidden_refs,
 )
@@ -45,7 +45,7 @@ from frazil.upgrading.source import (
     UpgradeSource,
     cannot,
     preserved_keys,
-    put_back,
+    restore_original,
 )
 
 NEW_FOLDERS: Final = (SNAPSHOTS, MANIFESTS, LOGS, CHUNKS, REFS, OVERWRITTEN)
@@ -69,7 +69,7 @@ def undo(
     """
     if dry_run:
         return _undone(place, store_root, force=force)
-    require_writable(place, "undo an upgrade")
+    require_writable_place(place, "undo an upgrade")
     claim = take(place, ClaimRecord(Work.UNDO), unsafe_minimum_age)
     with claimed(claim):
         left = _checked(place, store_root, claim, force=force)
@@ -256,7 +256,7 @@ def _go_back(source: UpgradeSource, kept: Sequence[str], made: Sequence[Listed])
     delete_all(place, [REPO_KEY])
     delete_all(place, [main])
     for key in kept:
-        put_back(place, key)
+        restore_original(place, key)
     delete_all(place, [item.key for item in made])
     delete_all(place, [item.key for item in place.list(PRESERVED)])
     open_again(source)

@@ -34,7 +34,7 @@ from frazil.upgrading.leftovers import (
     new_config,
     publish,
     renamed,
-    require_writable,
+    require_writable_place,
 )
 from frazil.upgrading.sinks import CountingSink, WritingSink
 from frazil.upgrading.source import (
@@ -134,7 +134,7 @@ def upgrade(
         ConflictError: the repository kept changing, or somebody else has just upgraded it.
     """
     if not dry_run:
-        require_writable(context.place, "upgrade")
+        require_writable_place(context.place, "upgrade")
     found = survey(context, to, mode)
     if dry_run:
         return found.report(applied=False)

@@ -28,7 +28,7 @@ from frazil.model.values import SnapshotInfo
 from frazil.transaction.keys import METADATA
 from frazil.transaction.opened import context_of
 from frazil.web import data, pages, queries, reports
-from frazil.web.asking import Answer, Ask, Binary, Data, Page, status_of
+from frazil.web.asking import Answer, Ask, Binary, Data, Page, http_status
 from frazil.web.guard import FOREIGN, Guard
 from frazil.web.library import Library, ServedRepository
 from frazil.web.rendering import make_environment
@@ -175,7 +175,7 @@ class Explorer:
     # --- failures ---
 
     def _failure(self, error: FrazilError, name: str | None, *, is_page: bool) -> Response:
-        return self._error_response(status_of(error), safe(str(error)), name, is_page=is_page)
+        return self._error_response(http_status(error), safe(str(error)), name, is_page=is_page)
 
     def _error_response(
         self, status: int, text: str, name: str | None, *, is_page: bool
@@ -219,7 +219,7 @@ def _kept(is_fixed: bool) -> str:
 
 def _key_status(error: FrazilError, path: str) -> int:
     """Clients of Zarr take 404 for a chunk that was never written, and read fill values."""
-    status = status_of(error)
+    status = http_status(error)
     return GONE if status == NOT_FOUND and not path.endswith(METADATA) else status
 
 

@@ -141,7 +141,7 @@ Answer: TypeAlias = Page | Data | Binary
 _STATUS: Final = {Exit.NOT_FOUND: 404, Exit.USAGE: 400, Exit.REFUSED: 403, Exit.CONFLICT: 409}
 
 
-def status_of(error: FrazilError) -> int:
+def http_status(error: FrazilError) -> int:
     """What HTTP calls a failure."""
     if isinstance(error, BusyError):
         return 503

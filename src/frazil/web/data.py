@@ -150,7 +150,7 @@ def commits(ask: Ask) -> Answer:
     return Data(values, ask.is_fixed)
 
 
-def values(ask: Ask) -> Answer:
+def plane(ask: Ask) -> Answer:
     """A plane or a line of an array, as binary numbers."""
     ndim = len(ask.session.state.array(ask.path).shape)
     shown = tuple(axis for axis in (ask.optional("y"), ask.optional("x")) if axis is not None)
@@ -170,7 +170,7 @@ def values(ask: Ask) -> Answer:
     return Binary(found.packed(), ask.is_fixed)
 
 
-def value(ask: Ask) -> Answer:
+def cell(ask: Ask) -> Answer:
     """One cell, in full."""
     raw = ask.text("raw") == "1"
     text = exact_value(ask.session, ask.path, _index(ask), ask.limits, decode=not raw)
@@ -190,7 +190,7 @@ CALLS: Final[Mapping[str, Callable[[Ask], Answer]]] = {
     "chunk": chunk,
     "changed": changed,
     "commits": commits,
-    "values": values,
-    "value": value,
+    "values": plane,
+    "value": cell,
 }
 """Questions of scripts by their address below `api/`."""

@@ -96,7 +96,7 @@ def _json(value: object, most: int) -> str:
     return text if len(text) <= most else text[:most] + "\n… (cut)"
 
 
-def history(ask: Ask) -> Answer:
+def history_page(ask: Ask) -> Answer:
     """The graph; its rows come as the page asks for them."""
     return Page("history.html", {"chosen": ask.text("v"), **_names(ask)})
 
@@ -340,7 +340,7 @@ def operations(ask: Ask) -> Answer:
 
 PAGES: Final[Mapping[str, Callable[[Ask], Answer]]] = {
     "": overview,
-    "history": history,
+    "history": history_page,
     "commit": commit,
     "tree": tree,
     "array": array,

@@ -18,7 +18,7 @@ from frazil.errors import ErrorKind, FrazilError, InvalidInputError, SessionStat
 from frazil.masking import safe
 from frazil.spark.query.functions import SCALARS
 from frazil.urls import parse_url
-from frazil.web.asking import Answer, Ask, Page, status_of
+from frazil.web.asking import Answer, Ask, Page, http_status
 from frazil.web.work import BusyError, PendingWork
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _JOB: Final = "frazil-explorer"
 _running = threading.Lock()
 
 
-def sql(ask: Ask) -> Answer:
+def sql_page(ask: Ask) -> Answer:
     """A form for a query, and the rows that it gives."""
     query = ask.text("q").strip()
     values = {"query": query, "version": ask.version, "rows_at_most": ROWS}
@@ -58,7 +58,7 @@ def sql(ask: Ask) -> Answer:
         )
     except FrazilError as error:  # beside the query, which one would like to mend
         problem = safe(str(error))
-        return Page("sql.html", {**values, **empty, "problem": problem}, status_of(error))
+        return Page("sql.html", {**values, **empty, "problem": problem}, http_status(error))
     if isinstance(found, PendingWork):  # the first one waits for Spark to start
         return Page("working.html", {"what": "Running the query"}, 202)
     shown = {
@@ -192,5 +192,5 @@ def sql_off(ask: Ask) -> Answer:
     raise SessionStateError("queries are switched off; `frazil serve --sql` allows them")
 
 
-PAGES: Final[Mapping[str, Callable[[Ask], Answer]]] = {"sql": sql}
+PAGES: Final[Mapping[str, Callable[[Ask], Answer]]] = {"sql": sql_page}
 OFF: Final[Mapping[str, Callable[[Ask], Answer]]] = {"sql": sql_off}

@@ -1,4 +1,4 @@
-"""The pages about bytes and soundness: storage, garbage and checks, which may take their time."""
+"""Pages of the explorer that may be slow: storage use, garbage, and fsck."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ SHOWN_KEYS: Final = 200
 POINTS: Final = 400
 
 
-def storage(ask: Ask) -> Answer:
-    """Whose bytes they are."""
+def storage_page(ask: Ask) -> Answer:
+    """Storage use by array, snapshot or branch."""
     return Page("storage.html", {"by": _by(ask), "choices": BY})
 
 
 def garbage(ask: Ask) -> Answer:
-    """What a collection would delete."""
+    """What garbage collection would delete."""
     return Page("garbage.html", {"older": ask.text("older", "7d")})
 
 
 def checks(ask: Ask) -> Answer:
-    """Whether every rule of the format is kept."""
+    """Whether the repository breaks rules of the format."""
     return Page("fsck.html", {"run": ask.text("run") == "1", "deep": ask.text("deep") == "1"})
 
 
@@ -124,7 +124,7 @@ def fsck_panel(ask: Ask) -> Answer:
 
 
 PAGES: Final[Mapping[str, Callable[[Ask], Answer]]] = {
-    "storage": storage,
+    "storage": storage_page,
     "garbage": garbage,
     "fsck": checks,
     "panel/growth": growth_panel,

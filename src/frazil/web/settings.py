@@ -1,4 +1,4 @@
-"""What a server is told when it starts, and what one request may take."""
+"""Settings of `frazil serve`: address, token and hosts, and limits on each request."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class ServerSettings:
 
 
 def new_token() -> str:
-    """A token that nobody guesses."""
+    """A random token."""
     return secrets.token_urlsafe(24)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
+    """Whether a host is reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

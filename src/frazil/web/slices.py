@@ -274,7 +274,7 @@ def _described(attrs: Mapping[str, Any]) -> dict[str, str]:
 
 
 def coordinate_path(session: Session, path: str, axis: int) -> str | None:
-    """The array that has the coordinates of an axis: as named as it, beside it, as long."""
+    """The coordinate array of an axis: a sibling with the name and the length of the axis."""
     node = session.state.array(path)
     name = None if node.dimension_names is None else node.dimension_names[axis]
     if not name or "/" in name:

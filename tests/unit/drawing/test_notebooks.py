@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,86 +11,9 @@ import zarr
 import frazil
 import frazil.icechunk as icechunk
 from frazil.drawing.markup import MOST_ROWS
-from frazil.drawing.reports import ReportView
-from frazil.fsck.findings import Code, Finding, Report
-from frazil.merging.records import MergeReport
 from frazil.model.values import Diff
 from frazil.transaction.opened import context_of
-
-SECRET = "hush"
-EVIL = f"<script>alert(1)</script><b onclick=x> https://u:{SECRET}@h/x?sig={SECRET} \x1b[31m\u202e"
-
-
-class Page(HTMLParser):
-    """What a browser would make of a view."""
-
-    def __init__(self, view: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-        self._open: list[str] = []
-        self.feed(view)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        self._open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-ALLOWED = {
-    *("div", "span", "table", "tbody", "tr", "th", "td", "details", "summary", "style"),
-    *("svg", "path", "circle", "rect", "text", "tspan"),
-}
-
-
-def page_of(thing: object) -> Page:
-    """The view of an object, which asks for nothing and runs nothing."""
-    view: str = thing._repr_html_()  # type: ignore[attr-defined]
-    page = Page(view)
-    assert {*page.tags} <= ALLOWED
-    for name, value in page.attributes:
-        assert not name.startswith("on")
-        assert name not in ("href", "src")
-        assert "url(" not in value
-        assert name == "xmlns" or "://" not in value
-    assert SECRET not in view
-    assert not {"\x1b", "\u202e"} & set(view)
-    return page
-
-
-@pytest.fixture(params=[1, 2], ids=["v1", "v2"], scope="module")
-def repo(request: pytest.FixtureRequest) -> frazil.Repository:
-    made = frazil.Repository.create(frazil.in_memory_storage(), spec_version=request.param)
-    session = made.writable_session("main")
-    group = zarr.create_group(session.store, attributes={"title": EVIL})
-    group.create_group("g<script>alert(1)<b onclick=x>\x1b[31m")
-    heat = group.create_array(
-        "sst", shape=(8, 40), chunks=(2, 10), dtype="f4", dimension_names=("time", "<lat>")
-    )
-    heat.attrs["units"] = EVIL
-    heat[:4] = 1.0
-    first = session.commit(f"first {EVIL}", {"author": EVIL})
-    made.create_branch("dev", first)
-    for branch, row in (("dev", 6), ("main", 0)):
-        session = made.writable_session(branch)
-        zarr.open_array(session.store, path="sst", mode="r+")[row] = 3.0
-        session.commit(f"on {branch}")
-    made.versions.merge("dev", into="main")
-    made.create_tag("v1", first)
-    return made
+from tests.unit.drawing.samples import EVIL, page_of
 
 
 def test_a_repository_shows_refs_and_newest_commits(repo: frazil.Repository) -> None:
@@ -190,49 +110,3 @@ def test_reading_that_fails_is_told_in_the_view(
 
 
 # --- reports ---
-
-
-def test_reports_show_themselves(repo: frazil.Repository, tmp_path: Path) -> None:
-    found = repo.audit.fsck()
-    merge = repo.versions.merge("dev", into="main", dry_run=True)
-    assert isinstance(merge, MergeReport)
-    shares = repo.space.shares()
-    values = repo.versions.diff_values("v1", "main")
-    for report in (found, merge, shares, values, repo.space.compact(dry_run=True)):
-        page = page_of(report)
-        assert f"frazil.{type(report).__name__}" in page.text
-        assert len(repr(report)) < 2000
-
-
-def test_long_reports_stay_short_as_text() -> None:
-    report = Report(spec=2)
-    report.record(
-        Finding(Code.CHUNK_MISSING, f"chunks/{n}", EVIL, path=f"/a{EVIL}") for n in range(500)
-    )
-    assert "findings=<500 items>" in repr(report)
-    assert len(repr(report)) < 1000
-    page = page_of(report)
-    assert f"{500 - MOST_ROWS} more" in page.text
-    assert "<script>" in page.text
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Told(ReportView):
-    """A report with something of every kind."""
-
-    url: str
-    secret_key: str
-    counts: dict[str, int]
-    names: tuple[str, ...]
-    done: bool
-    nothing: None = None
-    share: float = 0.25
-
-
-def test_fields_of_any_kind_are_shown_and_secrets_are_not() -> None:
-    told = Told(f"s3://b/x?sig={SECRET}", SECRET, {"a": 1200}, (EVIL,), True)
-    page = page_of(told)
-    for word in ("s3://b/x?****", "1,200", "yes", "none", "0.25"):
-        assert word in page.text
-    assert SECRET not in repr(told)
-    assert "\x1b" not in repr(told)

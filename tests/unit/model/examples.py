@@ -1,9 +1,10 @@
-"""Arbitrary configurations for property tests."""
+"""Arbitrary configurations for property tests, and helpers of tests of settings."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
+import frazil
 from frazil.model.config import (
     CachingConfig,
     ChecksumAlgorithm,
@@ -154,3 +155,11 @@ configs = st.builds(
     max_concurrent_decodes=whole(U16),
 )
 """Configurations with anything set that can be set."""
+
+
+def container_at(prefix: str, name: str | None = None) -> VirtualChunkContainer:
+    return VirtualChunkContainer(prefix, ObjectStoreConfig.S3(S3Options()), name)
+
+
+def rebuilt(thing: object) -> object:
+    return eval(repr(thing), {"frazil": frazil})

@@ -1,4 +1,4 @@
-"""Configuration records: arguments, defaults, merging, display and the rules behind them."""
+"""Configuration records: arguments, defaults, merging and display."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-import frazil
-from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.config import (
     Attribution,
     CachingConfig,
@@ -19,7 +17,6 @@ from frazil.model.config import (
     CompressionConfig,
     FeatureFlag,
     ManifestConfig,
-    ManifestPreloadCondition,
     ManifestPreloadConfig,
     ManifestSplitCondition,
     ManifestSplitDimCondition,
@@ -30,21 +27,12 @@ from frazil.model.config import (
     StorageConcurrencySettings,
     StorageRetriesSettings,
     StorageSettings,
-    VirtualChunkContainer,
     VirtualChunkSpec,
-    should_preload,
-    split_sizes,
 )
-from frazil.model.manifest_config import UNSPLIT, SplitSizesDict
-from tests.unit.model.examples import configs
+from tests.unit.model.examples import configs, container_at, rebuilt
 
 Split = ManifestSplitCondition
 Dim = ManifestSplitDimCondition
-Preload = ManifestPreloadCondition
-
-
-def rebuilt(thing: object) -> object:
-    return eval(repr(thing), {"frazil": frazil})
 
 
 @pytest.mark.parametrize(
@@ -129,14 +117,14 @@ def test_merge_goes_key_by_key_but_replaces_rules_and_containers() -> None:
         storage=StorageSettings(retries=StorageRetriesSettings(max_tries=2), storage_class="A"),
         manifest=ManifestConfig(preload=ManifestPreloadConfig(max_total_refs=1)),
     )
-    mine.set_virtual_chunk_container(_container("s3://mine/"))
+    mine.set_virtual_chunk_container(container_at("s3://mine/"))
     theirs = RepositoryConfig(
         max_concurrent_requests=9,
         compression=CompressionConfig(algorithm=CompressionAlgorithm.Zstd),
         storage=StorageSettings(retries=StorageRetriesSettings(max_backoff_ms=3)),
         manifest=ManifestConfig(preload=ManifestPreloadConfig(max_arrays_to_scan=2)),
     )
-    theirs.set_virtual_chunk_container(_container("s3://theirs/"))
+    theirs.set_virtual_chunk_container(container_at("s3://theirs/"))
     merged = mine.merge(theirs)
 
     assert merged.inline_chunk_threshold_bytes == 1
@@ -152,7 +140,7 @@ def test_merge_goes_key_by_key_but_replaces_rules_and_containers() -> None:
 
 def test_cleared_containers_win_over_stored_ones() -> None:
     stored = RepositoryConfig()
-    stored.set_virtual_chunk_container(_container("s3://bucket/"))
+    stored.set_virtual_chunk_container(container_at("s3://bucket/"))
     cleared = RepositoryConfig()
     cleared.clear_virtual_chunk_containers()
     assert stored.merge(cleared).virtual_chunk_containers == {}
@@ -224,164 +212,10 @@ def test_headers_are_shown_by_name_only() -> None:
 # --- virtual chunk containers ---
 
 
-def _container(prefix: str, name: str | None = None) -> VirtualChunkContainer:
-    return VirtualChunkContainer(prefix, ObjectStoreConfig.S3(S3Options()), name)
-
-
-@pytest.mark.parametrize(
-    ("prefix", "store", "name"),
-    [
-        ("s3://bucket", ObjectStoreConfig.S3(S3Options()), None),
-        ("s3:///", ObjectStoreConfig.S3(S3Options()), None),
-        ("gs://bucket/", ObjectStoreConfig.S3(S3Options()), None),
-        ("s3://bucket/", ObjectStoreConfig.InMemory(), None),
-        ("tigris://bucket/", ObjectStoreConfig.S3(S3Options()), None),
-        ("file:///", ObjectStoreConfig.LocalFileSystem("/"), None),
-        ("file:///a/../b/", ObjectStoreConfig.LocalFileSystem("/b"), None),
-        ("http:///x/", ObjectStoreConfig.Http(), None),
-        ("no url/", ObjectStoreConfig.Http(), None),
-        ("s3://bucket/", ObjectStoreConfig.S3(S3Options()), ""),
-        ("s3://bucket/", ObjectStoreConfig.S3(S3Options()), "a/b"),
-    ],
-)
-def test_useless_containers_are_refused(prefix: str, store: object, name: str | None) -> None:
-    container = VirtualChunkContainer(prefix, store, name)  # type: ignore[arg-type]
-    config = RepositoryConfig()
-    with pytest.raises(ValueError, match="url_prefix") as caught:
-        config.set_virtual_chunk_container(container)
-    assert isinstance(caught.value, InvalidInputError)
-    assert config.virtual_chunk_containers is None
-
-
-@pytest.mark.parametrize(
-    ("prefix", "store"),
-    [
-        ("s3://bucket/", ObjectStoreConfig.S3(S3Options())),
-        ("s3://bucket/deep/", ObjectStoreConfig.S3Compatible(S3Options())),
-        ("s3://bucket/", ObjectStoreConfig.Tigris(S3Options())),
-        ("tigris://bucket/", ObjectStoreConfig.Tigris(S3Options())),
-        ("gcs://bucket/", ObjectStoreConfig.Gcs()),
-        ("gs://bucket/", ObjectStoreConfig.Gcs({"a": "b"})),
-        ("az://container/", ObjectStoreConfig.Azure({"account": "a"})),
-        ("abfs://container/", ObjectStoreConfig.Azure()),
-        ("https://host:8000/x/", ObjectStoreConfig.Http()),
-        ("file:///data/", ObjectStoreConfig.LocalFileSystem("/data")),
-    ],
-)
-def test_containers_are_kept_by_prefix(prefix: str, store: object) -> None:
-    container = VirtualChunkContainer(prefix, store)  # type: ignore[arg-type]
-    config = RepositoryConfig()
-    config.set_virtual_chunk_container(container)
-    assert config.get_virtual_chunk_container(prefix) == container
-    assert isinstance(container.store, ObjectStoreConfig)
-    assert rebuilt(container) == container
-
-
-def test_a_container_replaces_the_one_of_the_same_name() -> None:
-    config = RepositoryConfig()
-    config.set_virtual_chunk_container(_container("s3://old/", "data"))
-    config.set_virtual_chunk_container(_container("s3://other/"))
-    config.set_virtual_chunk_container(_container("s3://new/", "data"))
-    assert set(config.virtual_chunk_containers or ()) == {"s3://other/", "s3://new/"}
-
-
 # --- splitting ---
 
 
-def _splitting(*rules: tuple[Split, list[tuple[object, int]]]) -> ManifestConfig:
-    return ManifestConfig(splitting=ManifestSplittingConfig(rules))  # type: ignore[arg-type]
-
-
-def test_arrays_are_not_split_by_default() -> None:
-    assert split_sizes(None, "/a", None, (3, 4)) == (UNSPLIT, UNSPLIT)
-    assert RepositoryConfig().split_sizes("/a", ["t", None], (3, 4)) == (UNSPLIT, UNSPLIT)
-
-
-def test_the_first_rule_that_speaks_of_an_axis_wins() -> None:
-    config = _splitting(
-        (Split.name_matches("^temp"), [(Dim.DimensionName("time"), 12)]),
-        (Split.AnyArray(), [(Dim.Axis(2), 7), (Dim.Any(), 5)]),
-    )
-    names = ["time", "lat", "lon"]
-    assert split_sizes(config, "/g/temperature", names, (100, 9, 9)) == (12, 5, 7)
-    assert split_sizes(config, "/temp/wind", names, (100, 9, 9)) == (5, 5, 7)
-    assert split_sizes(config, "/g/temperature", None, (100, 9, 9)) == (5, 5, 7)
-
-
-@pytest.mark.parametrize(
-    ("condition", "path", "expected"),
-    [
-        (Split.path_matches("b/c"), "/a/b/c", True),
-        (Split.path_matches("^b"), "/a/b", False),
-        (Split.name_matches("a"), "/a/b", False),
-        (Split.name_matches("^b$"), "/a/b", True),
-        (Split.name_matches("("), "/(", False),
-        (Split.path_matches("(?=a)"), "/a", False),
-        (Split.path_matches(r"(.)\1"), "/aa", False),
-        (Split.path_matches(r"a\z"), "/b/a", True),
-        (Split.AnyArray() & Split.name_matches("x"), "/x", True),
-        (Split.AnyArray() & Split.name_matches("x"), "/y", False),
-        (Split.name_matches("x") | Split.name_matches("y"), "/y", True),
-        (Split.or_conditions([]), "/a", False),
-        (Split.and_conditions([]), "/a", True),
-    ],
-)
-def test_conditions_search_like_the_official_package(
-    condition: Split, path: str, expected: bool
-) -> None:
-    assert condition.matches(path) is expected
-
-
-def test_a_split_size_of_zero_is_said_to_be_wrong() -> None:
-    config = _splitting((Split.AnyArray(), [(Dim.Any(), 0)]))
-    with pytest.raises(InvalidInputError) as caught:
-        split_sizes(config, "/a", None, (3,))
-    assert caught.value.kind is ErrorKind.INVALID_MANIFEST_SPLIT_INDEX
-
-
-def test_splitting_goes_through_dictionaries_in_order() -> None:
-    rules: SplitSizesDict = {
-        Split.name_matches("a"): {Dim.Axis(0): 3, Dim.Any(): 4},
-        Split.AnyArray(): {Dim.DimensionName("t"): 5},
-    }
-    config = ManifestSplittingConfig.from_dict(rules)
-    assert config.to_dict() == rules
-    assert list(config.to_dict()) == list(rules)
-    assert rebuilt(config) == config
-
-
 # --- preloading ---
-
-
-@pytest.mark.parametrize(
-    ("path", "num_refs", "expected"),
-    [
-        ("/time", 10, True),
-        ("/g/latitude", 1000, True),
-        ("/g/lon", 1001, False),
-        ("/level", 1, True),
-        ("/temperature", 10, False),
-        ("/time/values", 10, False),
-    ],
-)
-def test_small_coordinates_are_preloaded_by_default(
-    path: str, num_refs: int, expected: bool
-) -> None:
-    assert should_preload(ManifestPreloadConfig(), path, num_refs) is expected
-
-
-def test_preload_conditions_combine() -> None:
-    condition = Preload.num_refs(5, 10) & (Preload.name_matches("a") | Preload.false())
-    config = ManifestPreloadConfig(preload_if=condition)
-    assert should_preload(config, "/a", 5)
-    assert should_preload(config, "/a", 9)
-    assert not should_preload(config, "/a", 10)
-    assert not should_preload(config, "/a", 4)
-    assert not should_preload(config, "/b", 7)
-    assert Preload.num_refs(None, None).matches("/", 0)
-    assert rebuilt(condition) == condition
-    with pytest.raises(TypeError):
-        condition & Split.path_matches("x")  # type: ignore[operator]
 
 
 # --- the rest ---

@@ -5,26 +5,23 @@ from __future__ import annotations
 import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import zarr
 
 import frazil
-from frazil.bulk.fetch import ChunkReferences
 from frazil.errors import NodeNotFoundError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
 from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.statistics import analyzing
 from frazil.statistics.analyzing import Measure
-from frazil.statistics.files import MANY_FILES, PREFIX, read_index, store
+from frazil.statistics.files import MANY_FILES, PREFIX
 from frazil.statistics.lookup import lookup
-from frazil.statistics.records import decoding_of, identified
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
-from tests.unit.statistics.samples import NAN, all_coords, files, known, make, require_true, write
+from tests.unit.statistics.samples import all_coords, files, known, make, require_true, write
 
 VALUES = np.arange(49.0).reshape(7, 7)
 COORDS = all_coords((7, 7), (3, 3))
@@ -86,37 +83,6 @@ def test_a_longer_array_does_not_count_cells_that_were_beyond_its_end(
     require_true(found, now, all_coords((9, 7), (3, 3)), (3, 3))
 
 
-def test_another_decoding_finds_nothing(storage: MemoryStorage) -> None:
-    repo = make(storage)
-    write(repo, "a", VALUES.astype("i2"), attributes={"scale_factor": 0.5})
-    repo.audit.analyze()
-    assert known(repo, "a", COORDS).max.max() == 24.0
-    session = repo.writable_session("main")
-    zarr.open_array(session.store, path="a").attrs["scale_factor"] = 0.25
-    session.commit("other units")
-    assert not known(repo, "a", COORDS).known.any()
-    repo.audit.analyze()
-    assert known(repo, "a", COORDS).max.max() == 12.0
-
-
-def test_chunks_that_were_never_written_are_known(storage: MemoryStorage) -> None:
-    repo = make(storage)
-    session = repo.writable_session("main")
-    options: dict[str, Any] = {"shape": (7,), "chunks": (3,), "dtype": "f4"}
-    zarr.create_array(session.store, name="a", fill_value=2.5, **options)
-    zarr.create_array(session.store, name="b", fill_value=np.nan,
-                      attributes={"_FillValue": NAN}, **options)  # fmt: skip
-    session.commit("empty")
-    coords = all_coords((7,), (3,))
-    found = known(repo, "a", coords)
-    assert found.known.all()
-    assert found.sum.tolist() == [7.5, 7.5, 2.5]
-    found = known(repo, "b", coords)
-    assert (found.count.tolist(), found.missing.tolist()) == ([0, 0, 0], [3, 3, 1])
-    assert not found.has_extremes.any()
-    assert repo.audit.analyze().chunks == 0
-
-
 def test_damaged_chunks_are_told_and_the_rest_is_kept(storage: MemoryStorage) -> None:
     repo = make(storage)
     write(repo, "a", VALUES)
@@ -127,39 +93,6 @@ def test_damaged_chunks_are_told_and_the_rest_is_kept(storage: MemoryStorage) ->
     assert (done.chunks, done.failed, len(done.problems)) == (7, 2, 2)
     assert all(each.startswith("/a (") for each in done.problems)
     assert known(repo, "a", COORDS).known.sum() == 7
-
-
-def test_rows_that_cannot_be_true_are_not_used(storage: MemoryStorage) -> None:
-    repo = make(storage)
-    write(repo, "a", VALUES)
-    state = repo.readonly_session("main").state
-    node = state.array("/a")
-    decoding = decoding_of(node)
-    assert decoding is not None
-    rows, _ = identified(ChunkReferences.of(state.table(node)), decoding.layout.grid, str)
-    rows["form"], rows["count"], rows["has"] = 1, 9, 3
-    rows["min"], rows["max"] = np.float64(5.0).view("u8"), np.float64(1.0).view("u8")
-    store(storage, decoding.id, rows)
-    assert not known(repo, "a", COORDS).known.any()
-
-
-@pytest.mark.parametrize("kind", ["f8", "i4", "u8"])
-@pytest.mark.parametrize("total", [-(10**6), 10**6, 2**61])
-def test_sums_that_no_such_values_have_are_not_used(
-    storage: MemoryStorage, kind: str, total: int
-) -> None:
-    repo = make(storage)
-    write(repo, "a", (VALUES + 1).astype(kind))
-    repo.audit.analyze()
-    state = repo.readonly_session("main").state
-    decoding = decoding_of(state.array("/a"))
-    assert decoding is not None
-    rows = read_index(storage, decoding.id).rows.copy()
-    assert known(repo, "a", COORDS).known.all()
-    rows["sum"] = np.array(total, "f8" if kind == "f8" else "i8").view("u8")
-    storage.delete_many(files(storage))
-    store(storage, decoding.id, rows)
-    assert not known(repo, "a", COORDS).known.any()
 
 
 def test_many_files_become_few(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:

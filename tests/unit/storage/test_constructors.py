@@ -1,29 +1,25 @@
-"""Constructors and URLs lead to the right place, or say what was expected."""
+"""Constructors lead to the right place, or say what was expected."""
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from frazil.errors import ErrorKind, FrazilError, InvalidInputError, StorageError
+from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import ObjectStoreConfig, S3Options
-from frazil.storage.by_url import storage_from_url
 from frazil.storage.constructors import (
     azure_storage,
     azure_store,
     gcs_storage,
     gcs_store,
     hf_storage,
-    http_storage,
     http_store,
     in_memory_storage,
     local_filesystem_storage,
     local_filesystem_store,
     r2_storage,
-    redirect_storage,
     s3_object_store_storage,
     s3_storage,
     s3_store,
@@ -31,8 +27,6 @@ from frazil.storage.constructors import (
 )
 from frazil.storage.object import ObjectStorage
 from frazil.storage.places import AzurePlace, GcsPlace, S3Place
-from frazil.storage.web import RedirectStorage
-from tests.support.web import WebServer
 
 
 def place(storage: object) -> S3Place:
@@ -138,126 +132,6 @@ def test_stores_of_containers() -> None:
     assert azure_store(account="acc", config={"a": "b"}).opts == {"account": "acc", "a": "b"}
     assert http_store(headers={"a": "b"}).headers == {"a": "b"}
     assert local_filesystem_store("/x").path == "/x"
-
-
-class TestUrls:
-    @pytest.mark.parametrize(
-        ("url", "expected"),
-        [
-            ("s3://bucket/a/b", "s3://bucket/a/b"),
-            ("s3://bucket/a/b/?region=eu-west-1&anonymous=true", "s3://bucket/a/b"),
-            ("s3a://bucket/a%20b", "s3://bucket/a b"),
-            ("gs://bucket/p", "gs://bucket/p"),
-            ("gcs://bucket/p", "gs://bucket/p"),
-            ("az://container/p?account=acc", "az://container/p"),
-            ("abfs://container@acc.dfs.core.windows.net/p", "az://container/p"),
-            ("https://host/path", "https://host/path"),
-            ("r2://bucket/p?account_id=x", "s3://bucket/p"),
-            ("tigris://bucket/p?region=iad", "s3://bucket/p"),
-            ("hf://bucket/p?namespace=org", "s3://bucket/p"),
-            ("file:///some/dir", "file:///some/dir"),
-            ("/some/dir", "file:///some/dir"),
-        ],
-    )
-    def test_known_forms(self, url: str, expected: str) -> None:
-        assert storage_from_url(url).url == expected
-
-    def test_options_and_query_reach_the_storage(self) -> None:
-        made = place(storage_from_url("s3://b/p?region=r&anonymous", force_path_style=True))
-        assert (made.options.region, made.options.anonymous) == ("r", True)
-        assert made.options.force_path_style
-        azure = storage_from_url("abfs://c@acc.dfs.core.windows.net/p")
-        assert "account: acc" in str(azure)
-
-    def test_memory_is_found_by_name(self) -> None:
-        one = storage_from_url("memory://shared-by-name")
-        one.put("k", b"x")
-        assert storage_from_url("memory://shared-by-name").get("k") == b"x"
-        assert storage_from_url("memory://another").get("k") is None
-
-    def test_a_relative_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        storage_from_url("repo").put("k", b"x")
-        assert (tmp_path / "repo" / "k").read_bytes() == b"x"
-
-    @pytest.mark.parametrize(
-        "url", ["", "ftp://host/x", "s3://", "s3:///x", "gs://", "az://", "file://host/x", "s3:x"]
-    )
-    def test_unknown_forms_say_what_was_expected(self, url: str) -> None:
-        with pytest.raises(StorageError, match="s3://bucket/prefix") as caught:
-            storage_from_url(url)
-        assert caught.value.kind is ErrorKind.CANNOT_PARSE_URL
-
-    def test_unknown_options_name_the_known_ones(self) -> None:
-        with pytest.raises(InvalidInputError, match="endpoint_url"):
-            storage_from_url("s3://b/p", endpoint="http://x")
-        with pytest.raises(InvalidInputError, match="cannot be given in a URL"):
-            storage_from_url("s3://b/p?secret_access_key=x")
-
-    def test_secrets_of_web_addresses_are_not_shown(self) -> None:
-        for make in (http_storage, redirect_storage):
-            storage = make("https://me:hidden@host/data?sig=hidden")
-            assert storage.url == "https://host/data"
-            assert "hidden" not in repr(storage)
-
-    @pytest.mark.parametrize("make", [http_storage, redirect_storage])
-    def test_web_addresses_must_be_complete(self, make: object) -> None:
-        assert callable(make)
-        with pytest.raises(StorageError, match="error parsing URL"):
-            make("no-scheme")
-
-
-class TestRedirect:
-    def test_redirects_are_followed_once(self, web_server: WebServer) -> None:
-        target = web_server.url.replace("http", "http+ic") + "/data"
-        web_server.redirects = {
-            "/start": "/next",
-            "/next": f"{web_server.url}/last",
-            "/last": target,
-        }
-        web_server.files["/data/repo"] = b"found"
-        storage = redirect_storage(f"{web_server.url}/start")
-        assert not web_server.seen
-        assert storage.get("repo") == b"found"
-        assert storage.get("none") is None
-        assert [path for _, path, _ in web_server.seen][:3] == ["/start", "/next", "/last"]
-        assert not storage.can_write
-        assert "type: redirect" in str(storage)
-
-    def test_it_travels_and_takes_settings(self, web_server: WebServer) -> None:
-        web_server.redirects["/start"] = web_server.url.replace("http", "http+icechunk")
-        web_server.files["/repo"] = b"found"
-        storage = redirect_storage(f"{web_server.url}/start")
-        storage = storage.with_settings(storage.default_settings())
-        assert pickle.loads(pickle.dumps(storage)).get("repo") == b"found"
-
-    @pytest.mark.parametrize(
-        ("target", "expected"),
-        [
-            ("s3://bucket/a/b?region=r", "s3://bucket/a/b"),
-            ("gs://bucket/a", "gs://bucket/a"),
-            ("r2://bucket/a?account_id=x", "s3://bucket/a"),
-            ("tigris://bucket/a", "s3://bucket/a"),
-        ],
-    )
-    def test_targets(self, web_server: WebServer, target: str, expected: str) -> None:
-        web_server.redirects["/"] = target
-        storage = redirect_storage(f"{web_server.url}/")
-        assert isinstance(storage, RedirectStorage)
-        assert storage.inner.url == expected
-
-    @pytest.mark.parametrize(
-        "target", ["ftp://host/x", "s3://bucket/without-region", "r2://b/p", "/loop"]
-    )
-    def test_targets_that_lead_nowhere(self, web_server: WebServer, target: str) -> None:
-        web_server.redirects = {"/": target, "/loop": "/loop"}
-        with pytest.raises(FrazilError) as caught:
-            redirect_storage(f"{web_server.url}/").get("repo")
-        assert caught.value.kind is ErrorKind.BAD_REDIRECT
-
-    def test_an_answer_that_is_no_redirect(self, web_server: WebServer) -> None:
-        with pytest.raises(StorageError, match="expected a redirect"):
-            redirect_storage(f"{web_server.url}/").get("repo")
 
 
 def test_listing_a_folder(tmp_path: Path) -> None:

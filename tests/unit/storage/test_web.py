@@ -9,7 +9,11 @@ import pytest
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.chunks import VirtualRef
-from frazil.model.config import StorageRetriesSettings, StorageSettings
+from frazil.model.config import (
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
+)
 from frazil.storage.base import Fetched, Unchanged
 from frazil.storage.constructors import http_storage, http_store
 from frazil.storage.credentials import HttpAccess
@@ -156,6 +160,17 @@ def test_failures_are_told(web_server: WebServer, status: int, kind: ErrorKind) 
         http_storage(web_server.url).with_settings(once).get("repo")
     assert caught.value.kind is kind
     assert len(web_server.seen) == (2 if status == 429 else 1)
+
+
+def test_no_further_try_begins_after_the_operation_timeout(web_server: WebServer) -> None:
+    web_server.answers["*"] = (503, "")
+    settings = StorageSettings(
+        retries=StorageRetriesSettings(9, 30, 30),
+        timeouts=StorageTimeoutSettings(operation_timeout_ms=10),
+    )
+    with pytest.raises(StorageError):
+        http_storage(web_server.url).with_settings(settings).get("repo")
+    assert len(web_server.seen) <= 2
 
 
 def test_a_server_that_is_not_there() -> None:

@@ -310,7 +310,7 @@ def _ref(state: G1State, name: str, kind: RefKind) -> StateRef:
     return found
 
 
-def expire(state: G1State, threshold_ms: int) -> tuple[G1State, frozenset[SnapshotId]]:
+def without_expired(state: G1State, threshold_ms: int) -> tuple[G1State, frozenset[SnapshotId]]:
     """Forget snapshots older than a time that no ref points to; tell which."""
     pointed = {ref.id for ref in state.refs.values()}
     gone = {

@@ -121,7 +121,7 @@ def plain_name(generation: LegacyGeneration, kind: Kind, id: ObjectId) -> str:
     return f"{text}.parquet" if is_parquet else text
 
 
-def plain_names(generation: LegacyGeneration, raw: npt.NDArray[np.uint8]) -> list[str]:
+def plain_chunk_names(generation: LegacyGeneration, raw: npt.NDArray[np.uint8]) -> list[str]:
     """The plain names of many chunks at once; `raw` has shape (n, 12)."""
     if generation is LegacyGeneration.G3:
         return crockford_many(raw)
@@ -144,7 +144,7 @@ def stored_names(
 ) -> list[str]:
     """The names of many chunks, remembered or computed; `raw` has shape (n, 12)."""
     if not names:
-        return plain_names(generation, raw)
+        return plain_chunk_names(generation, raw)
     data, width = raw.tobytes(), ObjectId.width
     ids = [ChunkId(data[at : at + width]) for at in range(0, len(data), width)]
     return [stored_name(generation, "chunks", id, names) for id in ids]

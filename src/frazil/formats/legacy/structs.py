@@ -140,7 +140,7 @@ class Document:
 
     def time(self, value: Value, what: str) -> Nanos:
         """A point in time."""
-        found = parse_time(value) if isinstance(value, str) else None
+        found = parse_nanos(value) if isinstance(value, str) else None
         if found is None:
             raise self.fail(f"{what} must be a time")
         return found
@@ -292,7 +292,7 @@ _PATTERN: Final = re.compile(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parse_time(text: str) -> Nanos | None:
+def parse_nanos(text: str) -> Nanos | None:
     """The time that a text tells, or None where it tells none after 1970."""
     found = _PATTERN.fullmatch(text)
     if found is None:

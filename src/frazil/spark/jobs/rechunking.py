@@ -104,33 +104,23 @@ def rechunk(
     runner = SparkRunner(spark)
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory
     ends = tasks.ends_of(url, options, target, target_options, branch, follows_branch=True)
-    pinned = ends.pinned
-    session = worker.session_at(pinned)
+    session = worker.session_at(ends.pinned)
     top = group if group is not None else ends.source.node
-    plans = [
-        plan_array(
-            _array(session, path_of(top, name)), chunks, compressor, limit, checksum=checksum
-        )
-        for name in _names(session, top, variables, chunks)
-    ]
+    arrays = [_array(session, path_of(top, n)) for n in _names(session, top, variables, chunks)]
+    plans = [plan_array(each, chunks, compressor, limit, checksum=checksum) for each in arrays]
     writing = ends.writable_session()
-    gathered, readers = GatheredChunks(), 0
-    for number, plan in enumerate(plans):
-        work = Rechunked(number, pinned, ends.goal, plan, limit)
-        readers += _run(runner, work, gathered, progress)
+    gathered = GatheredChunks()
+    work = [Rechunked(n, ends.pinned, ends.goal, plan, limit) for n, plan in enumerate(plans)]
+    readers = sum(_run(runner, each, gathered, progress) for each in work)
     for number, plan in enumerate(plans):
         table = gathered.table(number, len(plan.shape))
         _put(writing, session if target is not None else None, plan, table)
     text = message or f"Rechunk {', '.join(plan.path for plan in plans)}"
     counts = {"added-chunks": gathered.chunks, "added-bytes": gathered.bytes}
-    return JobReport(
-        commit_job(writing, "rechunk", text, {**counts, **runner.facts()}),
-        tuple(plan.path for plan in plans),
-        gathered.chunks,
-        gathered.bytes,
-        readers,
-        tuple(plan.path for plan in plans if plan.needs_shuffle),
-    )
+    commit = commit_job(writing, "rechunk", text, {**counts, **runner.facts()})
+    paths = tuple(plan.path for plan in plans)
+    shuffled = tuple(plan.path for plan in plans if plan.needs_shuffle)
+    return JobReport(commit, paths, gathered.chunks, gathered.bytes, readers, shuffled)
 
 
 # --- choosing ---

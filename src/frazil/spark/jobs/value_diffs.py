@@ -11,7 +11,7 @@ import numpy as np
 from pyspark.sql import types as t
 
 from frazil.bulk.grid import grid_of
-from frazil.comparing.pairing import ComparisonPart, Pair, comparison_parts, plan_pairs, shape_of
+from frazil.comparing.pairing import ComparisonPart, Pair, cell_shape, comparison_parts, plan_pairs
 from frazil.comparing.records import ArrayDiff, Box, FoundBy, Sample, Tally
 from frazil.comparing.values import MAX_SAMPLES, array_diff, compare_portion
 from frazil.errors import invalid_option
@@ -212,7 +212,7 @@ def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
         pair = item.nodes(old, new)
         assert pair.common is not None
         for portion, _ in _singly(item, pair):
-            cells = int(np.prod(shape_of(pair.new), dtype=object)) if pair.new else 0
+            cells = int(np.prod(cell_shape(pair.new), dtype=object)) if pair.new else 0
             tally = compare_portion(old, new, pair, portion, max_samples=max(1, cells))
             rows = [(item.new_path, *_cell(each)) for each in tally.samples]
             if rows:

@@ -93,8 +93,6 @@ def run_query(
         InvalidInputError: Spark does not understand the query, or it names other tables.
         FrazilError: what reading the repository failed with.
     """
-    from pyspark.errors import AnalysisException, ParseException
-
     given = dict(options or {})
     if prefixes := [*authorize]:
         given["authorize-virtual-chunk-access"] = prefixes
@@ -108,6 +106,13 @@ def run_query(
     if explain:
         text = explain_statement(statement)
         return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
+    return _result(statement, views, limit)
+
+
+def _result(statement: Statement, views: Views, limit: int) -> QueryResult:
+    """Run a statement and fetch its rows, with the names of views where it is wrong."""
+    from pyspark.errors import AnalysisException, ParseException
+
     try:
         with raise_task_errors(), without_pyspark_logging():
             frame = run_statement(statement)

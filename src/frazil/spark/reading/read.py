@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.spark.errors import raise_task_errors
-from frazil.spark.location import absolute
+from frazil.spark.location import absolute_url
 from frazil.spark.options.table import OPTIONS, STORAGE
 from frazil.spark.sessions import session
 from frazil.texts import as_text
@@ -46,7 +46,7 @@ def read(
     given = storage_texts(storage_options)
     given |= {spelled(name): as_text(v) for name, v in options.items() if v is not None}
     with raise_task_errors():
-        return reader.options(**given).load(absolute(url))
+        return reader.options(**given).load(absolute_url(url))
 
 
 def storage_texts(storage_options: Mapping[str, Any] | None) -> dict[str, str]:

@@ -243,19 +243,23 @@ def manifest_batches(session: Session, part: ManifestPart) -> Iterator[pa.Record
 
 
 TABLES: Final[dict[str, RowTable | PartTable]] = {
-    "snapshots": RowTable(repo_tables.SNAPSHOTS, lambda r, _: repo_tables.snapshots(r)),
-    "refs": RowTable(repo_tables.REFS, lambda r, _: repo_tables.refs(r)),
-    "history": RowTable(repo_tables.HISTORY, lambda r, s: repo_tables.history(r, s.target.branch)),
-    "ops_log": RowTable(repo_tables.OPS_LOG, lambda r, _: repo_tables.ops_log(r)),
-    "nodes": RowTable(repo_tables.NODES, lambda _, s: repo_tables.nodes(session_at(s.pinned))),
-    "arrays": RowTable(repo_tables.ARRAYS, lambda _, s: repo_tables.arrays(session_at(s.pinned))),
-    "storage": RowTable(repo_tables.STORAGE, lambda r, _: repo_tables.storage(r)),
+    "snapshots": RowTable(repo_tables.SNAPSHOTS, lambda r, _: repo_tables.snapshot_rows(r)),
+    "refs": RowTable(repo_tables.REFS, lambda r, _: repo_tables.ref_rows(r)),
+    "history": RowTable(
+        repo_tables.HISTORY, lambda r, s: repo_tables.history_rows(r, s.target.branch)
+    ),
+    "ops_log": RowTable(repo_tables.OPS_LOG, lambda r, _: repo_tables.ops_log_rows(r)),
+    "nodes": RowTable(repo_tables.NODES, lambda _, s: repo_tables.node_rows(session_at(s.pinned))),
+    "arrays": RowTable(
+        repo_tables.ARRAYS, lambda _, s: repo_tables.array_rows(session_at(s.pinned))
+    ),
+    "storage": RowTable(repo_tables.STORAGE, lambda r, _: repo_tables.storage_rows(r)),
     "virtual_files": RowTable(
-        repo_tables.VIRTUAL_FILES, lambda _, s: repo_tables.virtual_files(session_at(s.pinned))
+        repo_tables.VIRTUAL_FILES, lambda _, s: repo_tables.virtual_file_rows(session_at(s.pinned))
     ),
     "changes": RowTable(
         repo_tables.CHANGES,
-        lambda r, s: repo_tables.changes(r, s.start, s.end),
+        lambda r, s: repo_tables.change_rows(r, s.start, s.end),
     ),
     "manifests": PartTable(MANIFESTS, parts_of_snapshot, manifest_batches),
     "chunks": PartTable(CHUNKS, parts_of_snapshot, chunk_record_batches),

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.repository.audit import Check, Run
+from frazil.repository.checks import Check, Run
 from frazil.session import Session
 from frazil.spark import tasks
 from frazil.spark.errors import raise_task_errors

@@ -145,7 +145,7 @@ def changes(
     resolve = place.repository.resolve
     start = None if start_snapshot_id is None else resolve(start_snapshot_id)
     end = place.snapshot() if end_snapshot_id is None else resolve(end_snapshot_id)
-    return repo_tables.changes(place.repository, start, end)
+    return repo_tables.change_rows(place.repository, start, end)
 
 
 @procedure(

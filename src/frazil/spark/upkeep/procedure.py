@@ -1,4 +1,4 @@
-"""What a procedure is, and the one table of them: a function over a repository, made known once.
+"""The table of SQL procedures: each is a function over a repository, added by a decorator.
 
     @procedure("point a branch to an ancestor", MOVED, on_branch=True)
     def rollback_to_snapshot(place: ProcedureTarget, snapshot_id: str) -> list[Row]: ...
@@ -78,7 +78,7 @@ def procedure(
     on_branch: bool = False,
     changes: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function of a place a procedure."""
+    """Decorate a function of a `ProcedureTarget` to add it to the table."""
 
     def known(function: Any) -> Any:  # noqa: ANN401 - given back as it came
         _, *own = inspect.signature(function).parameters.values()

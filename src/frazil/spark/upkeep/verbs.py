@@ -33,7 +33,7 @@ from frazil.spark.upkeep.procedure import (
     columns,
     procedure,
 )
-from frazil.texts import age, moment, read
+from frazil.texts import age, moment, parse_as
 
 EXPIRE_AGE: Final = timedelta(days=5)
 ORPHAN_AGE: Final = timedelta(days=3)
@@ -170,7 +170,7 @@ def as_time(value: datetime | str | None, default: datetime | None = None) -> da
 
 def as_age(value: timedelta | str | None) -> timedelta | None:
     """An age as text, such as `12h`, or as a timedelta."""
-    return read("an age", age, value) if isinstance(value, str) else value
+    return parse_as("an age", age, value) if isinstance(value, str) else value
 
 
 def as_policy(text: str) -> Policy:

@@ -35,7 +35,7 @@ from frazil.spark.writing.chunk_writer import ChunkWriter, WrittenChunks, duplic
 from frazil.spark.writing.placing import chunk_numbers
 from frazil.spark.writing.plan import ChunkGroup, WritePlan, reshaped
 from frazil.spark.writing.planner import documents_of
-from frazil.statistics.publishing import publish
+from frazil.statistics.publishing import publish_rows
 from frazil.statistics.recording import Recorder
 from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
@@ -121,7 +121,7 @@ def commit_write(
     recorder = Recorder()
     for each in done:
         recorder.add(each.known)
-    publish(context_of(repository), recorder.held, SnapshotId.parse(snapshot))
+    publish_rows(context_of(repository), recorder.held, SnapshotId.parse(snapshot))
     return JobReport(snapshot, paths, chunks, size)
 
 

@@ -1,4 +1,4 @@
-"""Where rows go: from labels to places along axes, and from places to chunks and cells."""
+"""Maps rows to cells: labels to positions along axes, positions to chunks and cells."""
 
 from __future__ import annotations
 

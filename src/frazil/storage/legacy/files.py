@@ -30,8 +30,8 @@ from frazil.model.chunks import ChunkTable, ChunkType, concat
 from frazil.model.derived_log import derived_log, moves_between
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap
-from frazil.storage.assets import Lru
 from frazil.storage.base import Attributes, Listed, Storage
+from frazil.storage.lru import Lru
 
 UNNAMED: Final = Attributes(is_unnamed=True)
 RECORDED_NODES: Final = 100_000

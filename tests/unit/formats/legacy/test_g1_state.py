@@ -23,12 +23,12 @@ from frazil.formats.legacy.g1_state import (
     decode_state,
     delete_ref,
     encode_state,
-    expire,
     first_state,
     move_away,
     move_branch,
     new_item,
     properties_of,
+    without_expired,
     without_snapshots,
 )
 from frazil.ids import SnapshotId
@@ -152,7 +152,7 @@ def test_a_commit_needs_its_branch() -> None:
 def test_expiry_keeps_what_refs_point_to() -> None:
     found = grown(5)
     found = create_ref(found, "v1", "tag", found.snapshots[1].name)
-    left, gone = expire(found, 4000)
+    left, gone = without_expired(found, 4000)
     assert gone == {found.snapshots[0].id, found.snapshots[2].id}
     assert left.generation == found.generation + 1
     kept = {item.name: item.parent for item in left.snapshots}
@@ -162,7 +162,7 @@ def test_expiry_keeps_what_refs_point_to() -> None:
 
 def test_everything_but_the_tip_may_go() -> None:
     found = grown(4)
-    left, gone = expire(found, 10**9)
+    left, gone = without_expired(found, 10**9)
     assert len(gone) == 3
     assert [item.parent for item in left.snapshots] == [None]
     assert without_snapshots(left, gone).snapshots == left.snapshots

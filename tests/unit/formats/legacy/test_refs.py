@@ -11,7 +11,7 @@ import pytest
 from frazil.errors import FormatError
 from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
 from frazil.formats.legacy.refs import decode_ref, encode_ref
-from frazil.formats.legacy.structs import parse_time
+from frazil.formats.legacy.structs import parse_nanos
 from frazil.ids import SnapshotId, crockford
 from tests.unit.formats.legacy.samples import LOG_DIALECTS, MESSAGE_DIALECTS
 
@@ -27,7 +27,7 @@ def test_a_ref_of_g2() -> None:
     found = decode_ref(SEED_REF, key="r/main/ZZZZZZZZ.json", generation=G2)
     assert found.snapshot == SnapshotId(bytes(range(12)))
     assert found.name == crockford(bytes(range(16)))
-    assert found.timestamp == parse_time("2024-09-26T12:00:00Z")
+    assert found.timestamp == parse_nanos("2024-09-26T12:00:00Z")
     assert encode_ref(found, Dialect.G2_JSON) == SEED_REF
     schema = json.loads((SCHEMAS / "refdata.json").read_text())
     jsonschema.Draft7Validator(schema).validate(json.loads(SEED_REF))

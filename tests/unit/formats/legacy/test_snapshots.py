@@ -31,7 +31,7 @@ from frazil.formats.legacy.snapshots import (
     root_record,
     successor,
 )
-from frazil.formats.legacy.structs import format_time, parse_time
+from frazil.formats.legacy.structs import format_time, parse_nanos
 from frazil.ids import NodeId, SnapshotId, crockford
 from frazil.model.history import Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef
@@ -327,7 +327,7 @@ def test_new_nodes_are_numbered() -> None:
 
 @given(TIMES)
 def test_times_come_back(when: int) -> None:
-    assert parse_time(format_time(when)) == when
+    assert parse_nanos(format_time(when)) == when
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_times_come_back(when: int) -> None:
     ],
 )
 def test_spellings_of_times(text: str, expected: int | None) -> None:
-    assert parse_time(text) == expected
+    assert parse_nanos(text) == expected
 
 
 def test_dimensions_follow_from_the_fields() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from frazil.storage.assets import Lru
+from frazil.storage.lru import Lru
 from tests.support.forking import Forked
 
 

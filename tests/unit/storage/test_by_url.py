@@ -1,0 +1,82 @@
+"""URLs of repositories lead to the right storage, or say what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.storage.by_url import storage_from_url
+from frazil.storage.constructors import (
+    http_storage,
+    redirect_storage,
+)
+from tests.unit.storage.test_constructors import place
+
+
+class TestUrls:
+    @pytest.mark.parametrize(
+        ("url", "expected"),
+        [
+            ("s3://bucket/a/b", "s3://bucket/a/b"),
+            ("s3://bucket/a/b/?region=eu-west-1&anonymous=true", "s3://bucket/a/b"),
+            ("s3a://bucket/a%20b", "s3://bucket/a b"),
+            ("gs://bucket/p", "gs://bucket/p"),
+            ("gcs://bucket/p", "gs://bucket/p"),
+            ("az://container/p?account=acc", "az://container/p"),
+            ("abfs://container@acc.dfs.core.windows.net/p", "az://container/p"),
+            ("https://host/path", "https://host/path"),
+            ("r2://bucket/p?account_id=x", "s3://bucket/p"),
+            ("tigris://bucket/p?region=iad", "s3://bucket/p"),
+            ("hf://bucket/p?namespace=org", "s3://bucket/p"),
+            ("file:///some/dir", "file:///some/dir"),
+            ("/some/dir", "file:///some/dir"),
+        ],
+    )
+    def test_known_forms(self, url: str, expected: str) -> None:
+        assert storage_from_url(url).url == expected
+
+    def test_options_and_query_reach_the_storage(self) -> None:
+        made = place(storage_from_url("s3://b/p?region=r&anonymous", force_path_style=True))
+        assert (made.options.region, made.options.anonymous) == ("r", True)
+        assert made.options.force_path_style
+        azure = storage_from_url("abfs://c@acc.dfs.core.windows.net/p")
+        assert "account: acc" in str(azure)
+
+    def test_memory_is_found_by_name(self) -> None:
+        one = storage_from_url("memory://shared-by-name")
+        one.put("k", b"x")
+        assert storage_from_url("memory://shared-by-name").get("k") == b"x"
+        assert storage_from_url("memory://another").get("k") is None
+
+    def test_a_relative_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        storage_from_url("repo").put("k", b"x")
+        assert (tmp_path / "repo" / "k").read_bytes() == b"x"
+
+    @pytest.mark.parametrize(
+        "url", ["", "ftp://host/x", "s3://", "s3:///x", "gs://", "az://", "file://host/x", "s3:x"]
+    )
+    def test_unknown_forms_say_what_was_expected(self, url: str) -> None:
+        with pytest.raises(StorageError, match="s3://bucket/prefix") as caught:
+            storage_from_url(url)
+        assert caught.value.kind is ErrorKind.CANNOT_PARSE_URL
+
+    def test_unknown_options_name_the_known_ones(self) -> None:
+        with pytest.raises(InvalidInputError, match="endpoint_url"):
+            storage_from_url("s3://b/p", endpoint="http://x")
+        with pytest.raises(InvalidInputError, match="cannot be given in a URL"):
+            storage_from_url("s3://b/p?secret_access_key=x")
+
+    def test_secrets_of_web_addresses_are_not_shown(self) -> None:
+        for make in (http_storage, redirect_storage):
+            storage = make("https://me:hidden@host/data?sig=hidden")
+            assert storage.url == "https://host/data"
+            assert "hidden" not in repr(storage)
+
+    @pytest.mark.parametrize("make", [http_storage, redirect_storage])
+    def test_web_addresses_must_be_complete(self, make: object) -> None:
+        assert callable(make)
+        with pytest.raises(StorageError, match="error parsing URL"):
+            make("no-scheme")
