@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sqlglot import TokenType
+
 from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.run import JobReport
 from frazil.spark.query.destinations import (
@@ -19,6 +21,7 @@ from frazil.spark.query.destinations import (
     column,
     destination,
     full_variables,
+    is_cellwise,
     now,
     shared_dims,
     was,
@@ -37,6 +40,30 @@ if TYPE_CHECKING:
 
 _QUERY: Final = ("select", "with", "from", "values", "table", "(")
 _OPTIONS: Final = ("options", "tblproperties")
+_VERSIONS: Final = (
+    ("version", "as", "of"),
+    ("timestamp", "as", "of"),
+    ("for", "system_version"),
+    ("for", "system_time"),
+    ("for", "version"),
+    ("for", "timestamp"),
+)
+_AFTER_CONDITION: Final = frozenset(
+    {
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.ORDER_BY,
+        TokenType.SORT_BY,
+        TokenType.CLUSTER_BY,
+        TokenType.DISTRIBUTE_BY,
+        TokenType.LIMIT,
+        TokenType.UNION,
+        TokenType.EXCEPT,
+        TokenType.INTERSECT,
+        TokenType.SEMICOLON,
+    }
+)
+"""what goes on after the condition of a query, but not of UPDATE and DELETE"""
 
 
 def insert(statement: Statement) -> DataFrame:
@@ -169,6 +196,8 @@ def create(statement: Statement) -> DataFrame:
 def _create_view(statement: Statement, phrase: Phrase, *, is_replaced: bool) -> DataFrame:
     name = phrase.value()
     phrase.expect("as")
+    if statement.is_explained:
+        raise invalid_query("EXPLAIN the query of a view, and not the view")
     found = run_statement(replace(statement, text=phrase.rest()))
     (found.createOrReplaceTempView if is_replaced else found.createTempView)(backquoted(name))
     return local_frame(statement.spark, [(name,)], struct("name string"))
@@ -183,15 +212,15 @@ def update(statement: Statement) -> DataFrame:
     phrase.expect("set")
     where = destination(statement, parts)
     given = assignments(where, phrase, lambda: phrase.sees("where"))
-    condition = phrase.rest()
+    condition = _condition(phrase)
     dims = shared_dims([where.variable(name) for name in given])
     if where.is_done:
         return where.answer(JobReport(None, ()))
-    names = [*given]
-    return where.write(
-        changed_cells(where, where.rows(_cells(dims, given, table, condition)), dims, names),
-        is_cellwise=True,
-    )
+    query = _cells(dims, given, table, condition)
+    rows = where.rows(query)
+    # Other variables of the condition may have more dimensions, and so several rows for a cell.
+    cells = changed_cells(where, rows, dims, [*given], may_repeat=where.has_more(rows, dims))
+    return where.write(cells, is_cellwise=is_cellwise(query))
 
 
 def delete(statement: Statement) -> DataFrame:
@@ -204,17 +233,39 @@ def delete(statement: Statement) -> DataFrame:
     where = destination(statement, parts)
     variables = full_variables(where)
     names, dims = [each.name for each in variables], variables[0].dims
+    condition = _condition(phrase)
     if where.is_done:
         return where.answer(JobReport(None, ()))
-    query = _cells(dims, dict.fromkeys(names, "NULL"), table, phrase.rest())
+    query = _cells(dims, dict.fromkeys(names, "NULL"), table, condition)
     cells = changed_cells(where, where.rows(query), dims, names)
-    return where.write(cells, is_cellwise=True)
+    return where.write(cells, is_cellwise=is_cellwise(query))
 
 
 def _aliased(phrase: Phrase, start: int, end: str) -> str:
-    """The text of a table with the name that it has in the statement."""
-    phrase.until(lambda: phrase.sees(end))
+    """The text of a table with the name that it has in the statement.
+
+    Raises:
+        InvalidInputError: it is said to be of another version, which cannot be written.
+    """
+    if any(phrase.sees(*words) for words in _VERSIONS):
+        raise invalid_query("only a branch can be written, and AS OF names another version")
+    if phrase.accept("as") or not (phrase.is_done or phrase.sees(end)):
+        phrase.value()
     return phrase.since(start)
+
+
+def _condition(phrase: Phrase) -> str:
+    """`WHERE condition` up to the end, if it is there.
+
+    Raises:
+        InvalidInputError: something else is.
+    """
+    if phrase.is_done:
+        return ""
+    phrase.expect("where")
+    text = phrase.until(lambda: phrase.kind in _AFTER_CONDITION)
+    phrase.end()
+    return f"WHERE {text}"
 
 
 def assignments(where: Destination, phrase: Phrase, is_end: Callable[[], bool]) -> dict[str, str]:
