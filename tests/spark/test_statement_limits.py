@@ -66,6 +66,34 @@ def test_two_tables_of_one_name_are_an_error_of_ours(sea: Place) -> None:
         )
 
 
+def test_names_with_dots_blanks_and_quotes(sea: Place) -> None:
+    session = sea.repo.writable_session("main")
+    group = zarr.open_group(session.store).create_group("odd`group")
+    for name in ("la`t", "wind.10m", "select me"):
+        group.create_array(name, data=np.arange(3.0), dimension_names=["la`t"])
+    session.commit("odd names")
+    name = "frazil.sea.`odd``group`"
+    sea.sql(f"UPDATE {name} t SET t.`wind.10m` = `la``t` * 10 WHERE `la``t` > 0")
+    sea.sql(f"INSERT INTO {name} (`la``t`, `select me`) VALUES (0, length('a;b -- {{t0}} /*'))")
+    sea.sql(
+        f"""MERGE INTO {name} t USING (SELECT * FROM VALUES (1D, 8D), (7D, 9D) AS v(`la``t`, x)) s
+        ON t.`la``t` = s.`la``t` WHEN MATCHED THEN UPDATE SET `wind.10m` = s.x
+        WHEN NOT MATCHED THEN INSERT (`la``t`, `wind.10m`) VALUES (s.`la``t`, s.x)""",
+        append_dim="la`t",
+    )
+    sea.sql(f"DELETE FROM {name}.`select me` WHERE `la``t` = 2")
+    found = sea.rows(f"SELECT `la``t`, `wind.10m`, `select me` FROM {name} ORDER BY 1")
+    assert [row[:2] for row in found] == [(0, 0), (1, 8), (2, 20), (7, 9)]
+    assert found[0][2] == 14
+    assert np.isnan(found[2][2])
+    assert sea.sql(f"SELECT `wind.10m` FROM {name} WHERE `la``t` = 7").first()[0] == 9
+    sea.sql(
+        "CREATE TABLE frazil.sea.`new.one` PARTITIONED BY (`x.y`) AS "
+        f"SELECT `la``t` AS `x.y`, `wind.10m` AS `z``` FROM {name}"
+    )
+    assert sea.sql("SELECT * FROM frazil.sea.`new.one`").columns == ["x.y", "z`"]
+
+
 # --- EXPLAIN ---
 
 

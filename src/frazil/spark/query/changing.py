@@ -29,6 +29,7 @@ from frazil.spark.query.destinations import (
 from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word, run_statement
+from frazil.spark.query.tokens import TokenSpan
 from frazil.spark.reading.columns import struct
 from frazil.spark.reading.read import FORMAT
 from frazil.spark.tasks import local_frame
@@ -78,7 +79,7 @@ def insert(statement: Statement) -> DataFrame:
     by_name = phrase.accept("by", "name")
     names: list[str] | None = None
     if phrase.sees("(") and phrase.tokens.word(phrase.at + 1) not in _QUERY:
-        names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
+        names = [one_word(phrase, span) for span in phrase.items()]
     if phrase.accept("replace", "where"):
         if overwrite:
             raise invalid_query("REPLACE WHERE goes with INSERT INTO")
@@ -99,10 +100,15 @@ def insert(statement: Statement) -> DataFrame:
     )
 
 
-def _word(phrase: Phrase, first: int, stop: int) -> str:
-    if stop - first != 1:
-        raise invalid_query("the columns of INSERT are names with commas between them")
-    return phrase.tokens.all[first].text
+def one_word(phrase: Phrase, span: TokenSpan) -> str:
+    """The name of a column in a list of them.
+
+    Raises:
+        InvalidInputError: it is more than a name.
+    """
+    if span.stop - span.first != 1:
+        raise invalid_query("columns are named with commas between them")
+    return phrase.tokens.all[span.first].text
 
 
 def _inserted(
@@ -167,7 +173,7 @@ def create(statement: Statement) -> DataFrame:
             if source not in (FORMAT, "icechunk"):
                 raise invalid_query(f"a table of Frazil cannot be USING {source}")
         elif phrase.accept("partitioned", "by"):
-            names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
+            names = [one_word(phrase, span) for span in phrase.items()]
             more["dims"] = ", ".join(map(backquoted, names))
         elif any(map(phrase.accept, _OPTIONS)):
             more |= phrase.pairs()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.run import JobReport
-from frazil.spark.query.changing import assignments
+from frazil.spark.query.changing import assignments, one_word
 from frazil.spark.query.destinations import (
     IS_MEANT,
     Destination,
@@ -224,7 +224,7 @@ def _all(found: _Merge, *, with_labels: bool) -> dict[str, str]:
 
 def _values(found: _Merge, phrase: Phrase) -> dict[str, str]:
     text, table = phrase.tokens.text_of, found.where.there
-    names = [text(span).strip("`") for span in phrase.items()]
+    names = [one_word(phrase, span) for span in phrase.items()]
     phrase.expect("values")
     values = [text(span) for span in phrase.items()]
     if len(names) != len(values):

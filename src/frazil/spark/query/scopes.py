@@ -113,9 +113,9 @@ def _scopes(tree: exp.Expr) -> list[Scope]:
         for scope in traverse_scope(tree):
             _ = scope.selected_sources
             found.append(scope)
-        return found
     except OptimizeError as error:
         raise invalid_query(f"the query cannot be read: {error}") from None
+    return found
 
 
 def find_uses(
