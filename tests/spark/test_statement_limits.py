@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import zarr
 
 import frazil.spark
 from frazil.cf.decoding import Rules
-from frazil.errors import ConflictError, FrazilError, InvalidInputError
+from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, InvalidInputError
 from frazil.spark.query import destinations
 from frazil.spark.reading.variables import TableVariable
 from frazil.spark.writing.encode import Encoder, encoder_of
@@ -289,3 +290,88 @@ def test_a_task_that_fails_leaves_nothing(sea: Place, tmp_path: Path) -> None:
     assert sea.repo.lookup_branch("main") == tip
     assert sea.data().equals(before)
     assert not sea.repo.audit.fsck(deep=True).findings
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen once, between the reading of a statement and its writing."""
+
+    def late(*args: object, **options: object) -> object:
+        monkeypatch.setattr(destinations, "write_frame", write_frame)
+        act()
+        return write_frame(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(destinations, "write_frame", late)
+
+
+def test_a_table_that_others_make_meanwhile_is_not_written_into(
+    sea: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "CREATE TABLE frazil.sea.new PARTITIONED BY (lat) AS SELECT lat, {} AS x FROM {}"
+
+    def other() -> None:
+        sea.sql(text.format(7, "frazil.sea.masks"))
+
+    meanwhile(monkeypatch, other)
+    with pytest.raises((ConflictError, AlreadyExistsError)):
+        sea.sql(text.format(1, "frazil.sea.masks"))
+    assert sea.rows("SELECT DISTINCT x FROM frazil.sea.new") == [(7,)]
+
+
+def test_what_a_new_table_is_made_from_must_not_change_meanwhile(
+    sea: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch, lambda: sea.sql("UPDATE frazil.sea.masks SET mask = 1 WHERE lat = 53"))
+    with pytest.raises(ConflictError):
+        sea.sql(
+            "CREATE TABLE frazil.sea.new PARTITIONED BY (lat) AS "
+            "SELECT lat, mask FROM frazil.sea.masks"
+        )
+
+
+def test_the_same_numbered_write_of_two_is_done_once(
+    sea: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def again() -> Any:  # noqa: ANN401  (rows)
+        return sea.rows("UPDATE frazil.sea SET salt = salt + 1", txnAppId="a", txnVersion=1)
+
+    meanwhile(monkeypatch, again)
+    assert again() == [(None, 0, 0)]
+    assert (sea.data().salt == 36).all()
+
+
+def test_days_that_others_append_meanwhile(sea: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    day = "INSERT INTO frazil.sea BY NAME SELECT {} AS time, lat, mask AS sst, mask AS salt "
+    day += "FROM frazil.sea.masks"
+
+    def append(number: int) -> None:
+        sea.sql(day.format(DAY.format(number)), append_dim="time")
+
+    for number, text in ((5, "UPDATE frazil.sea SET sst = 1"), (6, day.format(DAY.format(7)))):
+        meanwhile(monkeypatch, lambda number=number: append(number))
+        with pytest.raises(ConflictError):
+            sea.sql(text, **({"append_dim": "time"} if "INSERT" in text else {}))
+    assert sea.data().time.dt.day.values.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+# --- regions and feeds ---
+
+
+def test_cells_are_not_replaced_by_nothing_where_nothing_stands_for_that(sea: Place) -> None:
+    add_array(sea, "number", np.arange(1, 25, dtype="i4").reshape(4, 6), chunks=(2, 2))
+    before = sea.data()
+    head = "INSERT INTO frazil.sea (time, lat, number) REPLACE WHERE lat >= 54 "
+    for rows in (f"VALUES ({DAY.format(1)}, 54, 9)", "SELECT time, lat, 1 FROM frazil.sea.sst "
+                 "WHERE lat = 0"):  # fmt: skip
+        with pytest.raises(InvalidInputError, match="have no row, and nothing stands for missing"):
+            sea.sql(head + rows)
+    assert sea.data().equals(before)
+    sea.sql(head + "SELECT time, lat, number + 100 FROM frazil.sea WHERE lat >= 54")
+    assert (sea.data().number.values - before.number.values).tolist() == [[0] * 4 + [100] * 2] * 4
+
+
+def test_feeds_are_explained_and_their_versions_looked_up_at_once(sea: Place) -> None:
+    told = sea.rows("EXPLAIN SELECT * FROM table_changes('sea', 0)", variables="sst")
+    assert "_change_type" in told[0][0]
+    for arguments in ("'nope'", "'main', 'nope'"):
+        with pytest.raises(FrazilError, match="nope"):
+            sea.sql(f"SELECT * FROM table_changes('sea', {arguments})", variables="sst")

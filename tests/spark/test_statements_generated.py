@@ -10,9 +10,16 @@ from pyspark.sql import SparkSession
 
 from tests.spark.test_sql_generated import for_small
 from tests.support.soaking import Soak
-from tests.support.statement_cases import attempt, changes, feed, make_case, make_statement
+from tests.support.statement_cases import (
+    attempt,
+    changes,
+    feed,
+    known,
+    make_case,
+    make_statement,
+)
 
-TABLES = 5
+TABLES = 4
 STATEMENTS = 5
 """for each table"""
 
@@ -39,6 +46,9 @@ def check(seed: int, folder: Path, spark: SparkSession, count: int) -> int:
                 wanted = changes(case, snapshot, before, after, names)
                 own = {row for row in found if row[0] == snapshot}
                 assert own == wanted, f"{text}: {own ^ wanted}"
+        for name in names[:1]:
+            answered, wanted_answer = known(case, name)
+            assert answered == wanted_answer, name
         report = case.repo.audit.fsck(deep=True)
         assert not report.findings, report.findings
     return count

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -215,11 +216,21 @@ class Made:
     """whether two rows for one cell are an error"""
     skips_same: bool = True
     """whether there is no commit if nothing changes"""
+    grows: tuple[str, Any] | None = None
+    """the dimension that gets a label, and this"""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options that it needs."""
+        return {} if self.grows is None else {"append_dim": self.grows[0]}
 
 
 def make_statement(case: Case) -> Made:
     """A random statement."""
-    ways = [_update, _update, _update, _delete, _delete_one, _values, _selected, _merge, _merge]
+    ways = [
+        _update, _update, _update, _delete, _delete_one, _values, _selected, _merge, _merge,
+        _replaced, _appended,
+    ]  # fmt: skip
     return ways[int(case.rng.integers(len(ways)))](case)
 
 
@@ -381,6 +392,82 @@ def _selected(case: Case) -> Made:
     )
 
 
+def _replaced(case: Case) -> Made:
+    """INSERT … REPLACE WHERE: the cells that it chooses are missing, but for those of rows."""
+    rng, names, labels = case.rng, _targets(case), case.labels()
+    dims = case.dims[names[0]]
+    dim = str(pick(rng, dims))
+    least = pick(rng, labels[dim])
+    if isinstance(least, str) or least is None or least != least:
+        return _values(case)
+    # The grammar of this condition is that of the option `where`.
+    shown = f"'{least}'" if isinstance(least, datetime) else repr(least)
+    rows = [
+        (*at, *(_value(case, name) for name in names))
+        for at in dict.fromkeys(_picked(case, dims))
+        if at[dims.index(dim)] is not None and at[dims.index(dim)] >= least
+    ]
+    taken = " OR ".join(
+        "(" + " AND ".join(f"{d} = {literal(v)}" for d, v in zip(dims, row, strict=False)) + ")"
+        for row in rows
+    )
+    where = f" WHERE {dim} >= {literal(least)} AND NOT ({taken or 'false'})"
+    source = f"VALUES {_values_text(rows)}"
+    if not rows:
+        items = [f"CAST(NULL AS {case.types[name]})" for name in (*dims, *names)]
+        source = f"SELECT {_listed(items)} WHERE false"
+    return Made(
+        f"INSERT INTO {{table}} ({_listed([*dims, *names])}) REPLACE WHERE {dim} >= {shown} "
+        f"{source}",
+        dims,
+        ((_chosen(case, dims, dict.fromkeys(names, "NULL"), where), tuple(names)),),
+        tuple(rows),
+        tuple(names),
+        is_once=False,
+        skips_same=False,
+    )
+
+
+def _appended(case: Case) -> Made:
+    """Rows with a new label, for variables that all grow with it."""
+    rng, labels = case.rng, case.labels()
+    growing = {d: _next(labels[d]) for d in case.table.dims if case.table.coordinates[d] != "none"}
+    growing = {dim: label for dim, label in growing.items() if label is not None}
+    if not growing:
+        return _update(case)
+    dim = str(pick(rng, growing))
+    names = [name for name, dims in case.dims.items() if dim in dims]
+    dims = case.dims[names[0]]
+    if any({*case.dims[name]} != {*dims} for name in names) or not is_placed_along(case, dims):
+        return _update(case)
+    places = [[growing[dim]] if d == dim else labels[d] for d in dims]
+    rows = [(*at, *(_value(case, name) for name in names)) for at in product(*places)]
+    if rng.random() < 0.5 and all(case.table.variables[n] in FILLS for n in names):
+        rows = [row for row in rows if rng.random() < 0.6] or rows[:1]  # others are missing
+    return Made(
+        f"INSERT INTO {{table}} ({_listed([*dims, *names])}) VALUES {_values_text(rows)}",
+        dims,
+        rows=tuple(rows),
+        names=tuple(names),
+        skips_same=False,
+        grows=(dim, growing[dim]),
+    )
+
+
+def _next(labels: Sequence[Any]) -> Any:  # noqa: ANN401  (a label of any type)
+    """A label that is not there yet."""
+    if not labels or None in labels or any(label != label for label in labels):
+        return None
+    last = max(labels)
+    match last:
+        case datetime():
+            return last + timedelta(hours=3)
+        case str():
+            return f"{last}x"
+        case _:
+            return last + 2
+
+
 def _merge(case: Case) -> Made:
     rng, names = case.rng, _targets(case)
     dims = case.dims[names[0]]
@@ -473,6 +560,12 @@ def expected(case: Case, made: Made, before: Cells) -> Cells:
     if not is_placed_along(case, made.dims):
         raise Unstorable("labels are not unique")
     numbers = {dim: {v: n for n, v in enumerate(case.labels()[dim])} for dim in made.dims}
+    if made.grows is not None:
+        dim, label = made.grows
+        numbers[dim][label] = len(numbers[dim])
+        for name in made.names:
+            more = [(0, int(each == dim)) for each in case.dims[name]]
+            after[name] = np.pad(after[name], more, constant_values=None)
     seen: set[tuple[int, ...]] = set()
     for names, row in found:
         at = dict(zip(made.dims, row[: len(made.dims)], strict=True))
@@ -539,7 +632,7 @@ def attempt(case: Case, made: Made, **options: Any) -> tuple[str, Cells, Cells]:
         wanted = expected(case, made, before)
     except (Unstorable, PySparkException) as error:
         why = str(error)
-    said = run(case, made, **options)
+    said = run(case, made, **options, **made.options)
     after, now = case.cells(), case.commits()
     if difference := same(after, wanted):
         return f"{difference} ({said or 'accepted'}; {why})", before, after
@@ -576,7 +669,7 @@ def changes(
     for at in np.ndindex(after[names[0]].shape):
         old, new = (
             tuple(
-                _plain(cells[name].transpose(order)[at])
+                _plain(_at(cells[name].transpose(order), at))
                 for name, order in zip(names, orders, strict=True)
             )
             for cells in (before, after)
@@ -593,6 +686,32 @@ def changes(
         else:
             found.add((snapshot, "insert", *where, *new))
     return found
+
+
+def _at(values: np.ndarray[Any, Any], at: tuple[int, ...]) -> object:
+    """A value; none beyond the end."""
+    is_there = all(n < size for n, size in zip(at, values.shape, strict=True))
+    return values[at] if is_there else None
+
+
+def known(case: Case, name: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """How many values a variable has, the least and the greatest: as SQL tells, and as it is."""
+    found = frazil.spark.sql(
+        f"SELECT count({name}), min({name}), max({name}) FROM {case.name}.{name}",
+        case.spark,
+        **case.options,
+    ).first()
+    assert found is not None
+    there = [value for value in case.cells()[name].ravel() if value is not None]
+    low, high = (
+        min(there, key=_order, default=None),
+        max(there, key=_order, default=None),
+    )
+    return tuple(map(_plain, found)), (len(there), _plain(low), _plain(high))
+
+
+def _order(value: Any) -> Any:  # noqa: ANN401  (NaN is greater than all, as Spark has it)
+    return math.inf if isinstance(value, float) and math.isnan(value) else value
 
 
 def _plain(value: object) -> object:

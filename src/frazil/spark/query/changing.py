@@ -196,6 +196,9 @@ def create(statement: Statement) -> DataFrame:
             "a new table needs to know which columns are dimensions: CREATE TABLE … PARTITIONED "
             "BY (time, lat, lon) AS SELECT …"
         )
+    if not there and where.request.if_exists == "write":
+        # Nor may another have made it while the rows were read.
+        where = replace(where, request=replace(where.request, if_exists="error"))
     return where.write(where.rows(phrase.rest()), overwrite=bool(there))
 
 

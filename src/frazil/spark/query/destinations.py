@@ -66,6 +66,8 @@ class Destination:
     request: WriteRequest
     table: OpenTable | None
     """as it is now; None when there is none"""
+    base: str | None = None
+    """the snapshot that a new table goes on top of, where there is one"""
 
     @property
     def there(self) -> OpenTable:
@@ -162,7 +164,7 @@ class Destination:
             self.target,
             self.request,
             overwrite=overwrite,
-            base=None if self.table is None else self.table.pinned.snapshot_id,
+            base=self.base if self.table is None else self.table.pinned.snapshot_id,
             relied=tuple(sorted(relied)),
         )
         return self.answer(report)
@@ -228,6 +230,9 @@ def destination(
     request = parse_request(WriteRequest, {"path": place.url, **given}, OptionUse.WRITE)
     target = reachable_target(request)
     branch = target.branch  # refuses tags and times
+    base: str | None = None
+    if may_be_new:  # found first: what others make later is in conflict with it
+        base = _newest(target)
     try:
         table = open_table(place, options_for(statement.options, OptionUse.READ), shown)
         where = "" if table.metadata is not None else table.group.path
@@ -243,7 +248,16 @@ def destination(
     for name in place.below:
         node = child_path(node, name)
     node = node if table is None else where
-    return Destination(statement, shown, replace(target, node=node), request, table)
+    return Destination(statement, shown, replace(target, node=node), request, table, base)
+
+
+def _newest(target: NamedTarget) -> str | None:
+    """The snapshot that a branch is at; None when there is none yet."""
+    try:
+        repository = target.location.open()
+        return repository.lookup_branch(target.branch)
+    except NotFoundError:
+        return None
 
 
 def _tip(table: OpenTable, branch: str) -> str | None:

@@ -119,7 +119,7 @@ def run_statement(statement: Statement) -> DataFrame:
     require_sqlglot()
     with raise_task_errors():
         if statement.has_feeds and _FEED.search(statement.text):
-            statement = replace(statement, text=_of("feeds", "with_feeds")(statement))
+            statement = _with_feeds(statement)
         if not names_ours(statement):
             return statement.spark.sql(statement.text)
         handler = _HANDLERS.get(_first_word(statement))
@@ -132,6 +132,15 @@ def run_statement(statement: Statement) -> DataFrame:
                 f"begins with one of these words is: {words}"
             )
         return handler(statement)
+
+
+def _with_feeds(statement: Statement) -> Statement:
+    """A statement with views in the place of change feeds."""
+    # The words after EXPLAIN are no tokens.
+    words = _EXPLAIN.match(statement.text)
+    before = words[0] if words else ""
+    own = replace(statement, text=statement.text.removeprefix(before))
+    return replace(statement, text=f"{before}{_of('feeds', 'with_feeds')(own)}")
 
 
 def _query(statement: Statement) -> DataFrame:
