@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import frazil.spark
 from frazil.cf.decoding import Rules
 from frazil.errors import AlreadyExistsError, ConflictError, FrazilError, InvalidInputError
 from frazil.spark.query import destinations
+from frazil.spark.query.run_query import run_query
 from frazil.spark.reading.variables import TableVariable
 from frazil.spark.writing.encode import Encoder, encoder_of
 from frazil.spark.writing.write import write_frame
@@ -87,7 +89,7 @@ def test_names_with_dots_blanks_and_quotes(sea: Place) -> None:
     assert [row[:2] for row in found] == [(0, 0), (1, 8), (2, 20), (7, 9)]
     assert found[0][2] == 14
     assert np.isnan(found[2][2])
-    assert sea.sql(f"SELECT `wind.10m` FROM {name} WHERE `la``t` = 7").first()[0] == 9
+    assert sea.rows(f"SELECT `wind.10m` FROM {name} WHERE `la``t` = 7") == [(9,)]
     sea.sql(
         "CREATE TABLE frazil.sea.`new.one` PARTITIONED BY (`x.y`) AS "
         f"SELECT `la``t` AS `x.y`, `wind.10m` AS `z``` FROM {name}"
@@ -135,6 +137,21 @@ def test_explaining_what_neither_reads_nor_writes_is_refused(sea: Place) -> None
             sea.sql(f"EXPLAIN {text}")
     assert sea.repo.list_branches() == {"main"}
     assert "to read" in sea.rows("EXPLAIN TABLE frazil.sea.masks")[0][0]
+
+
+def test_views_of_a_repository_are_written_and_explained_like_tables(sea: Place) -> None:
+    tip = sea.repo.lookup_branch("main")
+    told = run_query("DELETE FROM sst WHERE lat = 50", sea.url, spark=sea.spark, explain=True)
+    assert any("written: time, lat, sst; branch: main" in line for (line,) in told.rows)
+    with pytest.raises(InvalidInputError, match="nope"):
+        run_query("UPDATE sst SET sst = nope", sea.url, spark=sea.spark, explain=True)
+    with pytest.raises(InvalidInputError, match="names another version"):
+        run_query("UPDATE sst SET sst = 1", f"{sea.url}@{tip}", spark=sea.spark)
+    assert sea.repo.lookup_branch("main") == tip
+    sea.repo.create_branch("dev", tip)
+    run_query("UPDATE sst SET sst = 1", f"{sea.url}@dev", spark=sea.spark)
+    assert sea.repo.lookup_branch("main") == tip
+    assert sea.rows("SELECT DISTINCT sst FROM frazil.sea.sst.branch_dev") == [(1.0,)]
 
 
 # --- rows for one cell ---
@@ -347,7 +364,7 @@ def test_days_that_others_append_meanwhile(sea: Place, monkeypatch: pytest.Monke
         sea.sql(day.format(DAY.format(number)), append_dim="time")
 
     for number, text in ((5, "UPDATE frazil.sea SET sst = 1"), (6, day.format(DAY.format(7)))):
-        meanwhile(monkeypatch, lambda number=number: append(number))
+        meanwhile(monkeypatch, partial(append, number))
         with pytest.raises(ConflictError):
             sea.sql(text, **({"append_dim": "time"} if "INSERT" in text else {}))
     assert sea.data().time.dt.day.values.tolist() == [1, 2, 3, 4, 5, 6]

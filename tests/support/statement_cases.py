@@ -132,7 +132,8 @@ class Case:
         for dim in self.table.dims:
             if dim in group:
                 kind = self.table.coordinates[dim]
-                found[dim] = [decoded(raw, kind) for raw in group[dim][...]]  # type: ignore[index]
+                stored_labels: Any = group[dim]
+                found[dim] = [decoded(raw, kind) for raw in stored_labels[...]]
             else:
                 found[dim] = [*range(self.sizes()[dim])]
         return found
@@ -565,7 +566,8 @@ def expected(case: Case, made: Made, before: Cells) -> Cells:
         numbers[dim][label] = len(numbers[dim])
         for name in made.names:
             more = [(0, int(each == dim)) for each in case.dims[name]]
-            after[name] = np.pad(after[name], more, constant_values=None)
+            nothing: Any = None
+            after[name] = np.pad(after[name], more, constant_values=nothing)
     seen: set[tuple[int, ...]] = set()
     for names, row in found:
         at = dict(zip(made.dims, row[: len(made.dims)], strict=True))

@@ -105,11 +105,12 @@ def run_query(
     chosen = spark or spark_session(master)
     local, feeds = _local(views), not is_closed
     statement = Statement(query, chosen, source_options(given), local, has_feeds=feeds)
-    if explain:
-        text = explain_statement(statement)
-        return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
     try:
         with raise_task_errors(), without_pyspark_logging():
+            if explain:
+                text = explain_statement(statement)
+                lines = [(line,) for line in text.splitlines()]
+                return QueryResult(("plan",), (False,), lines, False)
             frame = run_statement(statement)
             schema = frame.schema
             rows = _fetched(frame, limit)
