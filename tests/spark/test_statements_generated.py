@@ -19,7 +19,7 @@ from tests.support.statement_cases import (
     make_statement,
 )
 
-TABLES = 4
+TABLES = 3
 STATEMENTS = 5
 """for each table"""
 

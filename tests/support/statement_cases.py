@@ -192,9 +192,7 @@ def _reading(table: Table) -> dict[str, str]:
 
 def is_placed(case: Case) -> bool:
     """Whether rows can be placed by labels."""
-    return all(
-        None not in labels and len(set(labels)) == len(labels) for labels in case.labels().values()
-    )
+    return is_placed_along(case, case.table.dims)
 
 
 # --- statements ---
@@ -560,7 +558,9 @@ def expected(case: Case, made: Made, before: Cells) -> Cells:
         found += [(names, tuple(row)) for row in case.spark.sql(own).coalesce(1).collect()]
     if not is_placed_along(case, made.dims):
         raise Unstorable("labels are not unique")
-    numbers = {dim: {v: n for n, v in enumerate(case.labels()[dim])} for dim in made.dims}
+    numbers = {
+        dim: {_key(label): n for n, label in enumerate(case.labels()[dim])} for dim in made.dims
+    }
     if made.grows is not None:
         dim, label = made.grows
         numbers[dim][label] = len(numbers[dim])
@@ -571,7 +571,7 @@ def expected(case: Case, made: Made, before: Cells) -> Cells:
     seen: set[tuple[int, ...]] = set()
     for names, row in found:
         at = dict(zip(made.dims, row[: len(made.dims)], strict=True))
-        place = {dim: numbers[dim][label] for dim, label in at.items()}
+        place = {dim: numbers[dim][_key(label)] for dim, label in at.items()}
         key = tuple(place.values())
         if made.is_once and key in seen:
             raise Unstorable("two rows for a cell")
@@ -585,7 +585,13 @@ def expected(case: Case, made: Made, before: Cells) -> Cells:
 def is_placed_along(case: Case, dims: Sequence[str]) -> bool:
     """Whether rows can be placed by the labels of some dimensions."""
     labels = case.labels()
-    return all(None not in labels[d] and len({*labels[d]}) == len(labels[d]) for d in dims)
+    keys = {dim: {*map(_key, labels[dim])} for dim in dims}
+    return all(None not in keys[d] and len(keys[d]) == len(labels[d]) for d in dims)
+
+
+def _key(label: object) -> object:
+    """What a label is found by: NaN is like NaN."""
+    return "nan" if isinstance(label, float) and math.isnan(label) else label
 
 
 def _make_own(case: Case, made: Made) -> None:
