@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,7 +45,13 @@ class Table:
     authorize: tuple[str, ...] = ()
 
 
-def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view: str) -> Table:
+def make_table(
+    rng: np.random.Generator,
+    folder: Path,
+    spark: SparkSession,
+    view: str,
+    kinds: Sequence[str] = KINDS,
+) -> Table:
     """Make a random repository, and a plain table of all its cells."""
     folder.mkdir(parents=True)
     dims = tuple(["time", "lat", "station"][: rng.integers(1, 4)])
@@ -66,7 +73,7 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
     coordinates = {dim: _coordinate(rng, root, dim, sizes[dim]) for dim in dims}
     variables: dict[str, str] = {}
     for number in range(rng.integers(1, 4)):
-        kind = str(rng.choice(KINDS))
+        kind = str(rng.choice(kinds))
         own = dims if number == 0 else tuple(dim for dim in dims if rng.random() < 0.7) or dims
         name = f"v{number}"
         _variable(rng, root, name, kind, own, tuple(sizes[dim] for dim in own))
@@ -81,7 +88,7 @@ def make_table(rng: np.random.Generator, folder: Path, spark: SparkSession, view
     options = {"authorize-virtual-chunk-access": container} if is_virtual else {}
     cells = plain_view(spark, url, view, **options)
     labels = {
-        dim: [_literal(cells.column(dim)[int(n)].as_py()) for n in rng.integers(0, len(cells), 3)]
+        dim: [literal(cells.column(dim)[int(n)].as_py()) for n in rng.integers(0, len(cells), 3)]
         for dim in dims
     }
     return Table(url, view, dims, coordinates, variables, labels, authorize)
@@ -148,6 +155,10 @@ def _variable(
             attributes = {"_FillValue": float(-9)}
             values[rng.random(shape) < 0.3] = -9
             fill = -9.0
+        case "marked":
+            values = rng.integers(-9, 9, shape).astype("i2")
+            attributes = {"_FillValue": -5}
+            fill = -5
         case "M8":
             values = rng.integers(0, 2000, shape).astype("i4")
             attributes = {"units": EPOCH}
@@ -201,7 +212,8 @@ def _virtual(
             )
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value as SQL writes it."""
     match value:
         case None:
             return "NULL"
@@ -248,29 +260,29 @@ def make_query(rng: np.random.Generator, table: Table) -> str:
     if groups:
         listed = ", ".join(groups)
         text += (
-            f" GROUP BY {_pick(rng, ['ROLLUP', 'CUBE'])}({listed})"
+            f" GROUP BY {pick(rng, ['ROLLUP', 'CUBE'])}({listed})"
             if rng.random() < 0.1
             else (f" GROUP BY {listed}")
         )
         if rng.random() < 0.2:
             text += f" HAVING count(*) > {rng.integers(0, 4)}"
         elif rng.random() < 0.2:  # Spark itself does not take both
-            text += f" ORDER BY {_pick(rng, made)}"
+            text += f" ORDER BY {pick(rng, made)}"
     return text
 
 
 def _joined(rng: np.random.Generator, table: Table, where: str) -> str:
     """Aggregates beside a join with a small table, whose keys may repeat or find nothing."""
-    dim = _pick(rng, table.dims)
+    dim = pick(rng, table.dims)
     keys = [*table.labels[dim], "NULL"]
     rows = ", ".join(
-        f"({_pick(rng, keys)}, '{_pick(rng, 'abc')}', {rng.integers(1, 9)}.5D)" for _ in range(4)
+        f"({pick(rng, keys)}, '{pick(rng, 'abc')}', {rng.integers(1, 9)}.5D)" for _ in range(4)
     )
     other = f"(SELECT * FROM VALUES {rows} AS k(key, name, weight))"
-    how = _pick(rng, ["JOIN", "JOIN", "JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT JOIN"])
-    on = _pick(rng, [f"{dim} = k.key", f"{dim} <= k.key", f"{dim} = k.key AND {dim} IS NOT NULL"])
+    how = pick(rng, ["JOIN", "JOIN", "JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT JOIN"])
+    on = pick(rng, [f"{dim} = k.key", f"{dim} <= k.key", f"{dim} = k.key AND {dim} IS NOT NULL"])
     seen = "SEMI" not in how and "ANTI" not in how
-    groups = [_pick(rng, ["k.name", dim])] if seen else [dim]
+    groups = [pick(rng, ["k.name", dim])] if seen else [dim]
     groups = groups if rng.random() < 0.7 else []
     items = [f"{each} AS g{n}" for n, each in enumerate(groups)]
     items += [f"{_aggregate(rng, table)} AS a{n}" for n in range(rng.integers(1, 3))]
@@ -280,7 +292,7 @@ def _joined(rng: np.random.Generator, table: Table, where: str) -> str:
             : rng.integers(4)
         ]
         if numbers:
-            items.append(f"sum({_pick(rng, numbers)} * k.weight) AS w4")
+            items.append(f"sum({pick(rng, numbers)} * k.weight) AS w4")
         if where and rng.random() < 0.5:
             where += f" AND (k.name < 'c' OR {dim} IS NULL)"
     items.append("count(v0) AS n")
@@ -291,13 +303,14 @@ def _joined(rng: np.random.Generator, table: Table, where: str) -> str:
     return re.sub(rf"(?<![.\w'])({own})(?![\w'])", r"w.\1", text)
 
 
-def _pick(rng: np.random.Generator, choices: Any) -> Any:  # noqa: ANN401  (one of them)
+def pick(rng: np.random.Generator, choices: Any) -> Any:  # noqa: ANN401  (one of them)
+    """One of some."""
     found = [*choices]
     return found[int(rng.integers(len(found)))]
 
 
 def _label(rng: np.random.Generator, table: Table) -> str:
-    dim = _pick(rng, table.dims)
+    dim = pick(rng, table.dims)
     match table.coordinates[dim]:
         case "time":
             ways = ["{}", "month({})", "date_trunc('day', {})", "hour({}) % 6", "year({})"]
@@ -307,12 +320,12 @@ def _label(rng: np.random.Generator, table: Table) -> str:
             ways = ["{}", "{} > 3", "abs({})", "floor({} / 10)"]
     narrow = [n for n, k in table.variables.items() if n != "v0" and k in ("i1", "u1", "?")]
     if narrow and rng.random() < 0.15:
-        return str(_pick(rng, narrow))
-    return str(_pick(rng, ways)).format(dim)
+        return str(pick(rng, narrow))
+    return str(pick(rng, ways)).format(dim)
 
 
 def _aggregate(rng: np.random.Generator, table: Table) -> str:
-    name = _pick(rng, table.variables)
+    name = pick(rng, table.variables)
     kind = table.variables[name]
     numeric = kind in NUMBERS
     ways = ["count({})", "count(*)", "min({})", "max({})"]
@@ -331,32 +344,33 @@ def _aggregate(rng: np.random.Generator, table: Table) -> str:
         ways += [f"min({weight})", f"count(DISTINCT {weight})", f"sum(double({weight}))"]
         if numeric:
             ways += [f"sum({{}} * cos(radians({weight})))", f"avg({{}} / (100D + {weight}))"]
-    text = str(_pick(rng, ways)).format(name)
+    text = str(pick(rng, ways)).format(name)
     if rng.random() < 0.15:
-        text += f" FILTER (WHERE {_condition(rng, table)})"
+        text += f" FILTER (WHERE {on_labels(rng, table)})"
     elif rng.random() < 0.05:
-        both = " OR ".join(f"{_pick(rng, table.variables)} IS NOT NULL" for _ in range(2))
-        text += f" FILTER (WHERE {_pick(rng, [f'{name} IS NOT NULL', both])})"
+        both = " OR ".join(f"{pick(rng, table.variables)} IS NOT NULL" for _ in range(2))
+        text += f" FILTER (WHERE {pick(rng, [f'{name} IS NOT NULL', both])})"
     return text
 
 
 def _where(rng: np.random.Generator, table: Table) -> str:
-    parts = [_condition(rng, table) for _ in range(int(rng.choice([0, 1, 1, 2, 3])))]
+    parts = [on_labels(rng, table) for _ in range(int(rng.choice([0, 1, 1, 2, 3])))]
     if rng.random() < 0.25:
-        parts.append(_on_value(rng, table))
+        parts.append(on_value(rng, table))
     return f" WHERE {' AND '.join(parts)}" if parts else ""
 
 
-def _condition(rng: np.random.Generator, table: Table) -> str:
-    dim = _pick(rng, table.dims)
-    value = _pick(rng, table.labels[dim])
-    sign = _pick(rng, SIGNS)
+def on_labels(rng: np.random.Generator, table: Table) -> str:
+    """A random condition on labels."""
+    dim = pick(rng, table.dims)
+    value = pick(rng, table.labels[dim])
+    sign = pick(rng, SIGNS)
     plain = [
         f"{dim} {sign} {value}",
         f"{value} {sign} {dim}",
         f"{dim} IN ({', '.join(table.labels[dim])})",
         f"NOT ({dim} {sign} {value})",
-        f"{dim} BETWEEN {value} AND {_pick(rng, table.labels[dim])}",
+        f"{dim} BETWEEN {value} AND {pick(rng, table.labels[dim])}",
         f"{dim} IS NOT NULL",
     ]
     match table.coordinates[dim]:
@@ -366,22 +380,23 @@ def _condition(rng: np.random.Generator, table: Table) -> str:
             plain += [f"{dim} LIKE 's%'", f"length({dim}) {sign} 2"]
         case _:
             plain += [f"abs({dim}) {sign} {rng.integers(40)}", f"{dim} % 2 = 0"]
-    one = str(_pick(rng, plain))
+    one = str(pick(rng, plain))
     if rng.random() < 0.2:
-        return f"({one} OR {_condition(rng, table)})"
+        return f"({one} OR {on_labels(rng, table)})"
     return one
 
 
-def _on_value(rng: np.random.Generator, table: Table) -> str:
-    name = _pick(rng, table.variables)
-    sign = _pick(rng, SIGNS)
+def on_value(rng: np.random.Generator, table: Table) -> str:
+    """A random condition on values."""
+    name = pick(rng, table.variables)
+    sign = pick(rng, SIGNS)
     match table.variables[name]:
         case "?":
-            return str(_pick(rng, [f"{name}", f"NOT {name}", f"{name} = true"]))
+            return str(pick(rng, [f"{name}", f"NOT {name}", f"{name} = true"]))
         case "M8":
             return f"{name} {sign} TIMESTAMP_NTZ '2024-02-20 12:00:00'"
         case _:
-            number = _pick(rng, ["0", "2.5", "-1", "100", "1e3"])
+            number = pick(rng, ["0", "2.5", "-1", "100", "1e3"])
             ways = [
                 f"{name} {sign} {number}",
                 f"{name} IS NULL",
@@ -389,7 +404,7 @@ def _on_value(rng: np.random.Generator, table: Table) -> str:
                 f"{name} NOT BETWEEN {number} AND 50",
                 f"{name} + 1 {sign} {number}",
             ]
-            return str(_pick(rng, ways))
+            return str(pick(rng, ways))
 
 
 # --- answers ---

@@ -64,6 +64,11 @@ def _name_option(error: FrazilError) -> None:
     error.args = (str(error.args[0]).replace(_IN_PYTHON, _IN_SPARK), *error.args[1:])
 
 
+def error_texts(error: FrazilError) -> tuple[str, str]:
+    """What must stand before and after the sentence of an error that Spark's own code raises."""
+    return f"\nfrazil.errors.{type(error).__name__}: ", f"\n{_NOTE}{error.kind}\n"
+
+
 @contextlib.contextmanager
 def raise_task_errors() -> Iterator[None]:
     """Raise the error that a task ended with, instead of Spark's report about it."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sqlglot import TokenType
+
 from frazil.errors import AlreadyExistsError, ErrorKind
 from frazil.run import JobReport
 from frazil.spark.query.destinations import (
@@ -19,6 +21,7 @@ from frazil.spark.query.destinations import (
     column,
     destination,
     full_variables,
+    is_cellwise,
     now,
     shared_dims,
     was,
@@ -26,6 +29,7 @@ from frazil.spark.query.destinations import (
 from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word, run_statement
+from frazil.spark.query.tokens import TokenSpan
 from frazil.spark.reading.columns import struct
 from frazil.spark.reading.read import FORMAT
 from frazil.spark.tasks import local_frame
@@ -37,6 +41,30 @@ if TYPE_CHECKING:
 
 _QUERY: Final = ("select", "with", "from", "values", "table", "(")
 _OPTIONS: Final = ("options", "tblproperties")
+_VERSIONS: Final = (
+    ("version", "as", "of"),
+    ("timestamp", "as", "of"),
+    ("for", "system_version"),
+    ("for", "system_time"),
+    ("for", "version"),
+    ("for", "timestamp"),
+)
+_AFTER_CONDITION: Final = frozenset(
+    {
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.ORDER_BY,
+        TokenType.SORT_BY,
+        TokenType.CLUSTER_BY,
+        TokenType.DISTRIBUTE_BY,
+        TokenType.LIMIT,
+        TokenType.UNION,
+        TokenType.EXCEPT,
+        TokenType.INTERSECT,
+        TokenType.SEMICOLON,
+    }
+)
+"""what goes on after the condition of a query, but not of UPDATE and DELETE"""
 
 
 def insert(statement: Statement) -> DataFrame:
@@ -51,7 +79,7 @@ def insert(statement: Statement) -> DataFrame:
     by_name = phrase.accept("by", "name")
     names: list[str] | None = None
     if phrase.sees("(") and phrase.tokens.word(phrase.at + 1) not in _QUERY:
-        names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
+        names = [one_word(phrase, span) for span in phrase.items()]
     if phrase.accept("replace", "where"):
         if overwrite:
             raise invalid_query("REPLACE WHERE goes with INSERT INTO")
@@ -72,10 +100,15 @@ def insert(statement: Statement) -> DataFrame:
     )
 
 
-def _word(phrase: Phrase, first: int, stop: int) -> str:
-    if stop - first != 1:
-        raise invalid_query("the columns of INSERT are names with commas between them")
-    return phrase.tokens.all[first].text
+def one_word(phrase: Phrase, span: TokenSpan) -> str:
+    """The name of a column in a list of them.
+
+    Raises:
+        InvalidInputError: it is more than a name.
+    """
+    if span.stop - span.first != 1:
+        raise invalid_query("columns are named with commas between them")
+    return phrase.tokens.all[span.first].text
 
 
 def _inserted(
@@ -140,7 +173,7 @@ def create(statement: Statement) -> DataFrame:
             if source not in (FORMAT, "icechunk"):
                 raise invalid_query(f"a table of Frazil cannot be USING {source}")
         elif phrase.accept("partitioned", "by"):
-            names = [_word(phrase, span.first, span.stop) for span in phrase.items()]
+            names = [one_word(phrase, span) for span in phrase.items()]
             more["dims"] = ", ".join(map(backquoted, names))
         elif any(map(phrase.accept, _OPTIONS)):
             more |= phrase.pairs()
@@ -163,12 +196,17 @@ def create(statement: Statement) -> DataFrame:
             "a new table needs to know which columns are dimensions: CREATE TABLE … PARTITIONED "
             "BY (time, lat, lon) AS SELECT …"
         )
+    if not there and where.request.if_exists == "write":
+        # Nor may another have made it while the rows were read.
+        where = replace(where, request=replace(where.request, if_exists="error"))
     return where.write(where.rows(phrase.rest()), overwrite=bool(there))
 
 
 def _create_view(statement: Statement, phrase: Phrase, *, is_replaced: bool) -> DataFrame:
     name = phrase.value()
     phrase.expect("as")
+    if statement.is_explained:
+        raise invalid_query("EXPLAIN the query of a view, and not the view")
     found = run_statement(replace(statement, text=phrase.rest()))
     (found.createOrReplaceTempView if is_replaced else found.createTempView)(backquoted(name))
     return local_frame(statement.spark, [(name,)], struct("name string"))
@@ -183,15 +221,15 @@ def update(statement: Statement) -> DataFrame:
     phrase.expect("set")
     where = destination(statement, parts)
     given = assignments(where, phrase, lambda: phrase.sees("where"))
-    condition = phrase.rest()
+    condition = _condition(phrase)
     dims = shared_dims([where.variable(name) for name in given])
     if where.is_done:
         return where.answer(JobReport(None, ()))
-    names = [*given]
-    return where.write(
-        changed_cells(where, where.rows(_cells(dims, given, table, condition)), dims, names),
-        is_cellwise=True,
-    )
+    query = _cells(dims, given, table, condition)
+    rows = where.rows(query)
+    # Other variables of the condition may have more dimensions, and so several rows for a cell.
+    cells = changed_cells(where, rows, dims, [*given], may_repeat=where.has_more(rows, dims))
+    return where.write(cells, is_cellwise=is_cellwise(query))
 
 
 def delete(statement: Statement) -> DataFrame:
@@ -204,17 +242,39 @@ def delete(statement: Statement) -> DataFrame:
     where = destination(statement, parts)
     variables = full_variables(where)
     names, dims = [each.name for each in variables], variables[0].dims
+    condition = _condition(phrase)
     if where.is_done:
         return where.answer(JobReport(None, ()))
-    query = _cells(dims, dict.fromkeys(names, "NULL"), table, phrase.rest())
+    query = _cells(dims, dict.fromkeys(names, "NULL"), table, condition)
     cells = changed_cells(where, where.rows(query), dims, names)
-    return where.write(cells, is_cellwise=True)
+    return where.write(cells, is_cellwise=is_cellwise(query))
 
 
 def _aliased(phrase: Phrase, start: int, end: str) -> str:
-    """The text of a table with the name that it has in the statement."""
-    phrase.until(lambda: phrase.sees(end))
+    """The text of a table with the name that it has in the statement.
+
+    Raises:
+        InvalidInputError: it is said to be of another version, which cannot be written.
+    """
+    if any(phrase.sees(*words) for words in _VERSIONS):
+        raise invalid_query("only a branch can be written, and AS OF names another version")
+    if phrase.accept("as") or not (phrase.is_done or phrase.sees(end)):
+        phrase.value()
     return phrase.since(start)
+
+
+def _condition(phrase: Phrase) -> str:
+    """`WHERE condition` up to the end, if it is there.
+
+    Raises:
+        InvalidInputError: something else is.
+    """
+    if phrase.is_done:
+        return ""
+    phrase.expect("where")
+    text = phrase.until(lambda: phrase.kind in _AFTER_CONDITION)
+    phrase.end()
+    return f"WHERE {text}"
 
 
 def assignments(where: Destination, phrase: Phrase, is_end: Callable[[], bool]) -> dict[str, str]:

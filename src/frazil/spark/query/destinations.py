@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, FloatType, StringType
 
-from frazil.errors import NotFoundError, invalid_option
+from frazil.errors import NotFoundError, invalid_option, unsuitable
 from frazil.ids import child_path
+from frazil.masking import shown_url
 from frazil.run import JobReport
+from frazil.spark.errors import error_texts
 from frazil.spark.location import NamedTarget, reachable_target
 from frazil.spark.options.parsing import options_for, parse_request
 from frazil.spark.options.table import OptionUse, WriteRequest
 from frazil.spark.query.names import NamePart
 from frazil.spark.query.procedure_calls import place_of
 from frazil.spark.query.scopes import invalid_query
-from frazil.spark.query.sql import Statement, names_ours, plan_of
+from frazil.spark.query.sql import Statement, names_ours, plan_of, report_lines
 from frazil.spark.query.tables import OpenTable, open_table
+from frazil.spark.query.tokens import Tokens
 from frazil.spark.reading.columns import struct
+from frazil.spark.reading.scan import decoding_rules
 from frazil.spark.reading.variables import TableVariable
 from frazil.spark.tasks import local_frame
 from frazil.spark.writing.commit import txn_of
@@ -34,6 +41,10 @@ if TYPE_CHECKING:
 
     from frazil.spark.query.readings import Reading
 
+IS_MEANT: Final = "__is_meant"
+"""the column that says whether a statement does something with a row, where not with all"""
+_COUNT: Final = "__count"
+_PLAN: Final = struct("plan string")
 _WRITTEN: Final = struct("snapshot_id string, written_chunks long, written_bytes long")
 
 
@@ -55,6 +66,8 @@ class Destination:
     request: WriteRequest
     table: OpenTable | None
     """as it is now; None when there is none"""
+    base: str | None = None
+    """the snapshot that a new table goes on top of, where there is one"""
 
     @property
     def there(self) -> OpenTable:
@@ -66,7 +79,7 @@ class Destination:
     def is_done(self) -> bool:
         """Whether the write was committed before, as `txnAppId` and `txnVersion` tell."""
         txn = txn_of(self.request)
-        if txn is None or self.table is None:
+        if txn is None or self.table is None or self.statement.is_explained:
             return False
         return txn.is_in(self.target.location.open(), self.target.branch)
 
@@ -94,7 +107,8 @@ class Destination:
         if not names_ours(own):
             return QueryRows(own.spark.sql(query))
         plan = plan_of(own)
-        return QueryRows(plan.run(own.spark), tuple(plan.readings))
+        run = plan.shape if own.is_explained else plan.run
+        return QueryRows(run(own.spark), tuple(plan.readings))
 
     def cast(self, names: Sequence[str], columns: Iterable[Column]) -> list[Column]:
         """Columns as the table has those of some names."""
@@ -104,9 +118,23 @@ class Destination:
             schema = self.table.schema(self.table.chosen(own))
             known = {field.name: field.dataType for field in schema}
         return [
-            (column.cast(known[name]) if name in known else column).alias(name)
+            (_cast(name, column, known[name]) if name in known else column).alias(name)
             for name, column in zip(names, columns, strict=True)
         ]
+
+    def has_more(self, rows: QueryRows, dims: Sequence[str]) -> bool:
+        """Whether the table was read with more dimensions than some."""
+        return any(
+            not set(variable.dims) <= set(dims)
+            for reading in rows.readings
+            if self._is_read(reading.table)
+            for variable in reading.table.variables(_named(reading))
+        )
+
+    def is_nan(self, name: str) -> bool:
+        """Whether NaN is what stands for NULL in an array, and is read as NaN."""
+        decoder = self.there.group.variables[name].decoder(decoding_rules(self.request))
+        return decoder.source.kind == "f" and not (decoder.fills or decoder.nan_is_missing)
 
     def write(
         self, rows: QueryRows, *, overwrite: bool = False, is_cellwise: bool = False
@@ -119,24 +147,38 @@ class Destination:
             is_cellwise: whether each cell is made from itself, so that chunks that both wrote are
                 all that can be in conflict of the arrays that are written.
         """
+        if self.statement.is_explained:
+            return self._explained(rows)
+        own_readings = [each for each in rows.readings if self._is_read(each.table)]
         read = Counter(
             variable.path
-            for reading in rows.readings
-            if self._is_read(reading.table)
+            for reading in own_readings
             for variable in reading.table.variables(_named(reading))
         )
         own = {child_path(self.target.node or "/", name) for name in rows.frame.columns}
         # What is read twice may be read elsewhere than in the cell that is written.
-        relied = [p for p, n in read.items() if not (is_cellwise and p in own and n == 1)]
+        relied = {p for p, n in read.items() if not (is_cellwise and p in own and n == 1)}
+        relied |= {path for reading in own_readings for path in _label_paths(reading)}
         report = write_frame(
             rows.frame,
             self.target,
             self.request,
             overwrite=overwrite,
-            base=None if self.table is None else self.table.pinned.snapshot_id,
+            base=self.base if self.table is None else self.table.pinned.snapshot_id,
             relied=tuple(sorted(relied)),
         )
         return self.answer(report)
+
+    def _explained(self, rows: QueryRows) -> DataFrame:
+        """What would be read, and what written."""
+        names = ", ".join(rows.frame.columns)
+        lines = [
+            f"{self.shown} at {shown_url(self.target.location.url)}",
+            f"  written: {names}; branch: {self.target.branch}, group: {self.target.node or '/'}",
+            *(line for reading in rows.readings for line in report_lines(reading)),
+        ]
+        frame: DataFrame = local_frame(self.statement.spark, [("\n".join(lines),)], _PLAN)
+        return frame
 
     def answer(self, report: JobReport) -> DataFrame:
         """What a statement tells."""
@@ -153,6 +195,17 @@ class Destination:
 
 def _named(reading: Reading) -> tuple[str, ...] | None:
     return reading.table.request(reading.options).variables
+
+
+def _label_paths(reading: Reading) -> set[str]:
+    """The coordinates by which the rows of a table may have been chosen."""
+    table = reading.table
+    dims = {dim for each in table.variables(_named(reading)) for dim in each.dims}
+    return {
+        each.path
+        for name, each in table.group.variables.items()
+        if name not in table.group.data_names and set(each.dims) <= dims
+    }
 
 
 def destination(
@@ -177,6 +230,9 @@ def destination(
     request = parse_request(WriteRequest, {"path": place.url, **given}, OptionUse.WRITE)
     target = reachable_target(request)
     branch = target.branch  # refuses tags and times
+    base: str | None = None
+    if may_be_new:  # found first: what others make later is in conflict with it
+        base = _newest(target)
     try:
         table = open_table(place, options_for(statement.options, OptionUse.READ), shown)
         where = "" if table.metadata is not None else table.group.path
@@ -192,7 +248,16 @@ def destination(
     for name in place.below:
         node = child_path(node, name)
     node = node if table is None else where
-    return Destination(statement, shown, replace(target, node=node), request, table)
+    return Destination(statement, shown, replace(target, node=node), request, table, base)
+
+
+def _newest(target: NamedTarget) -> str | None:
+    """The snapshot that a branch is at; None when there is none yet."""
+    try:
+        repository = target.location.open()
+        return repository.lookup_branch(target.branch)
+    except NotFoundError:
+        return None
 
 
 def _tip(table: OpenTable, branch: str) -> str | None:
@@ -248,13 +313,53 @@ def now(number: int) -> str:
 
 
 def changed_cells(
-    where: Destination, rows: QueryRows, dims: Sequence[str], names: Sequence[str]
+    where: Destination,
+    rows: QueryRows,
+    dims: Sequence[str],
+    names: Sequence[str],
+    *,
+    may_repeat: bool = False,
 ) -> QueryRows:
-    """The cells that differ, of a query with columns for the dimensions and `was` and `now`."""
+    """The cells that differ, of a query with columns for the dimensions and `was` and `now`.
+
+    Rows for one cell are all kept where a query may have several, lest one of them win because
+    the others happen to have what is there: those who write them refuse them.
+    """
+    frame = rows.frame
+    if IS_MEANT in frame.columns:
+        frame = frame.filter(column(IS_MEANT))
     columns = [column(dim) for dim in dims] + [column(now(n)) for n in range(len(names))]
     cells = where.cast([*dims, *names], columns)
-    old = [column(was(n)) for n in range(len(names))]
     differs = f.lit(False)
-    for before, after in zip(old, cells[len(dims) :], strict=True):
-        differs = differs | ~before.eqNullSafe(after)
-    return QueryRows(rows.frame.filter(differs).select(*cells), rows.readings)
+    if may_repeat and where.request.duplicates == "error":
+        own = Window.partitionBy(*(column(dim) for dim in dims))
+        frame = frame.withColumn(_COUNT, f.count(f.lit(1)).over(own))
+        differs = column(_COUNT) > 1
+    for number, (name, after) in enumerate(zip(names, cells[len(dims) :], strict=True)):
+        is_same = column(was(number)).eqNullSafe(after)
+        if where.is_nan(name):
+            is_same = is_same | (f.isnan(column(was(number))) & after.isNull())
+        differs = differs | ~is_same
+    return QueryRows(frame.filter(differs).select(*cells), rows.readings)
+
+
+def is_cellwise(query: str) -> bool:
+    """Whether each row of a query is made from one cell: a window looks at others too."""
+    tokens = Tokens(query)
+    return all(tokens.word(number) != "over" for number in range(len(tokens)))
+
+
+def _cast(name: str, value: Column, kind: DataType) -> Column:
+    """A column as another type; what that cannot hold is an error, whatever Spark is set to."""
+    made = value.try_cast(kind)
+    is_lost = value.isNotNull() & made.isNull()
+    if isinstance(kind, FloatType):
+        wide = value.try_cast(DoubleType())
+        is_lost = is_lost | ((f.abs(made) == math.inf) & (f.abs(wide) != math.inf))
+    before, after = error_texts(unsuitable(""))
+    text = f.concat(
+        f.lit(f"{before}column {name!r} has the value "),
+        value.cast(StringType()),
+        f.lit(f", which does not fit {kind.simpleString()}{after}"),
+    )
+    return f.when(is_lost, f.raise_error(text)).otherwise(made)

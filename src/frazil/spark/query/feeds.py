@@ -11,6 +11,7 @@ from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.procedure_calls import arguments_of, place_in_text
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.tables import open_table
+from frazil.spark.reading.changes import LATEST
 from frazil.spark.reading.read import read
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ def _view(statement: Statement, arguments: dict[str, object]) -> str | None:
     if end is not None:
         options["endingVersion"] = str(end)
     opened = open_table(place, {})
+    repository = opened.target.location.open()
+    for named in (start, end):
+        if isinstance(named, str) and named != LATEST:
+            repository.resolve(named)  # now, and not when the rows are asked for
     given: dict[str, Any] = {**opened.reading, **options}
     frame = read(opened.path, spark=statement.spark, **given)
     key = repr((opened.path, sorted(options.items())))

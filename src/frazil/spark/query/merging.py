@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.run import JobReport
-from frazil.spark.query.changing import assignments
+from frazil.spark.query.changing import assignments, one_word
 from frazil.spark.query.destinations import (
+    IS_MEANT,
     Destination,
     QueryRows,
     changed_cells,
@@ -86,7 +87,11 @@ def merge(statement: Statement) -> DataFrame:
     for clauses, join in ((found.matched, "JOIN"), (found.lost, "LEFT ANTI JOIN")):
         if clauses:
             cells = where.rows(_cells(found, dims, clauses, join))
-            rows.append(changed_cells(where, cells, dims, found.variables))
+            rows.append(
+                changed_cells(
+                    where, cells, dims, found.variables, may_repeat=clauses is found.matched
+                )
+            )
     if found.added:
         rows.append(_added(found, dims))
     frame = rows[0].frame
@@ -109,6 +114,8 @@ def _cells(found: _Merge, dims: Sequence[str], clauses: Sequence[_Clause], join:
             for each in clauses
         )
         items.append(f"CASE {cases} ELSE {kept} END AS {now(number)}")
+    takes = " OR ".join(f"coalesce({each.condition}, FALSE)" for each in clauses)
+    items.append(f"({takes}) AS {IS_MEANT}")
     source = f"{found.source} AS {backquoted(found.source_alias)}"
     return f"SELECT {', '.join(items)} FROM {found.table} {join} {source} ON {found.on}"
 
@@ -217,7 +224,7 @@ def _all(found: _Merge, *, with_labels: bool) -> dict[str, str]:
 
 def _values(found: _Merge, phrase: Phrase) -> dict[str, str]:
     text, table = phrase.tokens.text_of, found.where.there
-    names = [text(span).strip("`") for span in phrase.items()]
+    names = [one_word(phrase, span) for span in phrase.items()]
     phrase.expect("values")
     values = [text(span) for span in phrase.items()]
     if len(names) != len(values):

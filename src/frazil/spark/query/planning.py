@@ -51,14 +51,18 @@ class QueryPlan:
 
     def explained(self, spark: SparkSession, how: str) -> str:
         """Spark's own plan of it, for which nothing is read."""
-        text = f"EXPLAIN {how} {self.text}"
+        row = self.shape(spark, f"EXPLAIN {how} ").first()
+        return str(row[0]) if row else ""
+
+    def shape(self, spark: SparkSession, before: str = "") -> DataFrame:
+        """The same with tables that have no rows where these would be read at once."""
+        text = before + self.text
         for name in self.shifts:
             text = text.replace(name, "0.0D")
         frames: dict[str, Any] = {
             f"t{n}": each.shape_of(spark) for n, each in enumerate(self.readings)
         }
-        row = spark.sql(text, **frames).first()
-        return str(row[0]) if row else ""
+        return spark.sql(text, **frames)
 
 
 class Planner:

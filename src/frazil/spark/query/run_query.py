@@ -103,18 +103,19 @@ def run_query(
     chosen = spark or spark_session(master)
     local, feeds = _local(views), not is_closed
     statement = Statement(query, chosen, source_options(given), local, has_feeds=feeds)
-    if explain:
-        text = explain_statement(statement)
-        return QueryResult(("plan",), (False,), [(line,) for line in text.splitlines()], False)
-    return _result(statement, views, limit)
+    return _result(statement, views, limit, explain=explain)
 
 
-def _result(statement: Statement, views: Views, limit: int) -> QueryResult:
-    """Run a statement and fetch its rows, with the names of views where it is wrong."""
+def _result(statement: Statement, views: Views, limit: int, *, explain: bool) -> QueryResult:
+    """Run or explain a statement and fetch rows, with the names of views where it is wrong."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
         with raise_task_errors(), without_pyspark_logging():
+            if explain:
+                text = explain_statement(statement)
+                lines = [(line,) for line in text.splitlines()]
+                return QueryResult(("plan",), (False,), lines, False)
             frame = run_statement(statement)
             schema = frame.schema
             rows = _fetched(frame, limit)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from sqlglot import exp, parse
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -92,7 +92,7 @@ def is_repository_table(table: exp.Table) -> bool:
 def outer_tables(tree: exp.Expr) -> Iterator[str]:
     """The names of tables that the query itself does not make by WITH."""
     made: set[int] = set()
-    for scope in traverse_scope(tree):
+    for scope in _scopes(tree):
         for table in scope.tables:
             # One of WITH is made before, so that its own query may mean another of that name.
             if isinstance(scope.sources.get(table.alias_or_name), Scope):
@@ -102,13 +102,29 @@ def outer_tables(tree: exp.Expr) -> Iterator[str]:
             yield ".".join(part.text for part in parts_of(table))
 
 
+def _scopes(tree: exp.Expr) -> list[Scope]:
+    """The SELECTs of a query.
+
+    Raises:
+        InvalidInputError: two of its tables have one name.
+    """
+    found: list[Scope] = []
+    try:
+        for scope in traverse_scope(tree):
+            _ = scope.selected_sources
+            found.append(scope)
+    except OptimizeError as error:
+        raise invalid_query(f"the query cannot be read: {error}") from None
+    return found
+
+
 def find_uses(
     tree: exp.Expr, ours: Callable[[exp.Table], bool], columns: Columns
 ) -> list[TableUse]:
     """The tables of a query that are Frazil's, with what it takes of each."""
     uses: dict[int, TableUse] = {}
     scopes: dict[int, Scope] = {}
-    for scope in traverse_scope(tree):
+    for scope in _scopes(tree):
         scopes[id(scope.expression)] = scope
         for source in scope.sources.values():
             # Tables of a SELECT are also sources of what stands beside them, such as VALUES.

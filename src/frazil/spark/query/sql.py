@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from frazil.spark.query.readings import Reading
 
 
+_BLANK: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
 _EXPLAIN: Final = re.compile(
-    r"^\s*explain(\s+(extended|formatted|codegen|cost))?\s+", re.IGNORECASE
+    rf"^{_BLANK}*explain({_BLANK}+(extended|formatted|codegen|cost))?(?!\w){_BLANK}*",
+    re.IGNORECASE | re.DOTALL,
 )
 
 _DOTTED: Final = re.compile(rf"\b{CATALOG}\s*\.", re.IGNORECASE)
@@ -38,7 +40,7 @@ _OUR_TABLES: Final = re.compile(
     rf"^\s*show\s+tables\s+(in|from)\s+{CATALOG}\s*;?\s*$", re.IGNORECASE
 )
 _FEED: Final = re.compile(r"\btable_changes\s*\(", re.IGNORECASE)
-_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+|\()", re.DOTALL)
+_WORD: Final = re.compile(rf"{_BLANK}*(\w+|\()", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Statement:
     """what names without `frazil.` mean, before Spark is asked"""
     has_feeds: bool = True
     """whether `table_changes` means a change feed"""
+    is_explained: bool = False
+    """whether it is not to be done, but told what it would read and write"""
 
 
 Handler: TypeAlias = "Callable[[Statement], DataFrame]"
@@ -115,7 +119,7 @@ def run_statement(statement: Statement) -> DataFrame:
     require_sqlglot()
     with raise_task_errors():
         if statement.has_feeds and _FEED.search(statement.text):
-            statement = replace(statement, text=_of("feeds", "with_feeds")(statement))
+            statement = _with_feeds(statement)
         if not names_ours(statement):
             return statement.spark.sql(statement.text)
         handler = _HANDLERS.get(_first_word(statement))
@@ -128,6 +132,15 @@ def run_statement(statement: Statement) -> DataFrame:
                 f"begins with one of these words is: {words}"
             )
         return handler(statement)
+
+
+def _with_feeds(statement: Statement) -> Statement:
+    """A statement with views in the place of change feeds."""
+    # The words after EXPLAIN are no tokens.
+    words = _EXPLAIN.match(statement.text)
+    before = words[0] if words else ""
+    own = replace(statement, text=statement.text.removeprefix(before))
+    return replace(statement, text=f"{before}{_of('feeds', 'with_feeds')(own)}")
 
 
 def _query(statement: Statement) -> DataFrame:
@@ -204,6 +217,8 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "merge": _by("merging", "merge"),
 }
 """what is done, by the first word of a statement"""
+_WRITING: Final = ("insert", "create", "update", "delete", "merge")
+_QUERIES: Final = ("select", "with", "from", "values", "(", "table")
 
 
 def plan_of(statement: Statement) -> QueryPlan:
@@ -264,17 +279,34 @@ def after_first_word(statement: Statement) -> str:
 
 
 def explain_statement(statement: Statement) -> str:
-    """The report on a query, with Spark's plan of the rest."""
-    query = _EXPLAIN.sub("", statement.text)
-    plan = plan_of(replace(statement, text=query))
-    lines = [line for reading in plan.readings for line in _report(reading)]
+    """The report on a query, with Spark's plan of the rest; what writes is not done.
+
+    Raises:
+        InvalidInputError: it is something else.
+    """
+    own = replace(statement, text=_EXPLAIN.sub("", statement.text), is_explained=True)
+    word = _first_word(own)
+    if word in _WRITING:
+        row = _HANDLERS[word](own).first()
+        return str(row[0]) if row else ""
+    if word not in _QUERIES:
+        from frazil.spark.query.scopes import invalid_query
+
+        raise invalid_query(
+            f"EXPLAIN tells what queries read and what statements write, and {word.upper()} is "
+            "neither"
+        )
+    query = f"SELECT * FROM {_after_words(own, 'table')}" if word == "table" else own.text
+    plan = plan_of(replace(own, text=query))
+    lines = [line for reading in plan.readings for line in report_lines(reading)]
     words = _EXPLAIN.match(statement.text)
     if words is not None and words[2]:
         lines += ["", plan.explained(statement.spark, words[2].upper())]
     return "\n".join(lines)
 
 
-def _report(reading: Reading) -> list[str]:
+def report_lines(reading: Reading) -> list[str]:
+    """What is read of a table, and how."""
     table = reading.table
     what = table.metadata or reading.layout
     found = [

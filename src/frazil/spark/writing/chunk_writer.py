@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from frazil.bulk.pack import write_encoded
 from frazil.bulk.read import read_region
-from frazil.cf.decoding import Values
+from frazil.cf.decoding import Mask, Values
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.model.chunks import ChunkTable
 from frazil.run import scratch_array
@@ -151,6 +151,9 @@ class ChunkWriter:
         if given < len(cells) and self._plan.request.duplicates == "error":
             raise self._duplicate(cells, shape, starts)
         is_whole = given == prod(part.stop - part.start for part in box)
+        masks = self._masks(box)
+        if masks is not None and given < prod(int(mask.sum()) for mask in masks):
+            self._require_blanks()
         for which, array in enumerate(self._arrays):
             parts = [values[which] for _, values in held]
             values = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -167,12 +170,7 @@ class ChunkWriter:
         """The chunk as it is before rows are put into it."""
         chunk = np.empty(shape, array.layout.chain.dtype)
         chunk[...] = array.blank
-        masks = None
-        if self._plan.region is not None:
-            masks = [
-                self._plan.region[axis][part]
-                for axis, part in zip(self._group.axes, box, strict=True)
-            ]
+        masks = self._masks(box)
         is_replaced = masks is not None and all(mask.all() for mask in masks)
         if is_whole or array.is_new or is_replaced:
             return chunk
@@ -187,6 +185,23 @@ class ChunkWriter:
             inside = np.ix_(*(np.flatnonzero(mask) for mask in masks))
             chunk[inside] = array.blank
         return chunk
+
+    def _masks(self, box: tuple[slice, ...]) -> list[Mask] | None:
+        """The places of a chunk that are replaced, along each axis; None when none are."""
+        region = self._plan.region
+        if region is None:
+            return None
+        return [region[axis][part] for axis, part in zip(self._group.axes, box, strict=True)]
+
+    def _require_blanks(self) -> None:
+        """Refuse to replace cells by nothing in arrays in which nothing stands for that."""
+        for array in self._arrays:
+            if array.encoder.fill is None and array.encoder.stored.kind in "biu":
+                raise unsuitable(
+                    f"cells of {array.name!r} are to be replaced and have no row, and nothing "
+                    f"stands for missing values in an array of {array.encoder.stored}; give a row "
+                    "for each of them"
+                )
 
     def _keep(self, which: int, array: ArrayPlan, coords: tuple[int, ...], chunk: Values) -> None:
         chain, ready = array.layout.chain, self._ready[which]

@@ -104,7 +104,7 @@ class Encoder:
         if decoder.time is not None:
             values = self._times(values, missing, decoder.time)
         elif self.stored.kind in "Mm":
-            return values.astype("i8").view(f"{self.stored.kind}8[us]").astype(self.stored)
+            return self._native_times(values, missing)
         elif decoder.scale is not None or decoder.offset is not None:
             values = values.astype(np.float64)
             if decoder.offset is not None:
@@ -113,11 +113,35 @@ class Encoder:
                 values = values / decoder.scale
             if self.stored.kind in "iu":
                 values = np.rint(values)
+            self._require_other(values, missing)
         packed = decoder.view or self.stored
         if packed.kind in "iu":
             self._require_range(values, packed)
-        made = values.astype(packed)
+        with np.errstate(over="ignore"):
+            made = values.astype(packed)
+        if packed.kind == "f" and values.dtype.kind == "f":
+            self._require_finite(values, made)
         return made if decoder.view is None else made.view(self.stored)
+
+    def _require_other(self, values: Values, missing: Mask | None) -> None:
+        """Refuse what would be packed as something that stands for NULL."""
+        for fill in self.decoder.fills:
+            found = values == fill
+            if missing is not None:
+                found &= ~missing
+            if found.any():
+                raise unsuitable(
+                    f"column {self.name!r} has the value {self._shown(fill)}, which is packed as "
+                    f"{fill}, and that stands for missing values"
+                )
+
+    def _require_finite(self, values: Values, made: Values) -> None:
+        lost = np.isinf(made) & np.isfinite(values)
+        if lost.any():
+            raise unsuitable(
+                f"column {self.name!r} has the value {self._shown(values[lost][0].item())}, which "
+                f"does not fit an array of {self.stored}"
+            )
 
     def _require_range(self, values: Values, packed: np.dtype[Any]) -> None:
         limits = np.iinfo(packed)
@@ -159,6 +183,20 @@ class Encoder:
                 "of the array"
             )
         return np.asarray(whole)
+
+    def _native_times(self, values: Values, missing: Mask | None) -> Values:
+        """Microseconds in the unit of an array of times."""
+        given = values.astype("i8").view(f"{self.stored.kind}8[us]")
+        made = given.astype(self.stored)
+        lost = made.astype(given.dtype) != given
+        if missing is not None:
+            lost &= ~missing
+        if lost.any():
+            raise unsuitable(
+                f"column {self.name!r} has the time {given[lost][0]}, which does not fit an array "
+                f"of {self.stored}"
+            )
+        return made
 
     def _texts(self, column: pa.Array, missing: Mask | None) -> Values:
         kind = self.stored.kind

@@ -148,8 +148,11 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[WrittenC
 
     names = [plan.arrays[number].name for number in group.arrays]
     is_ordered = plan.request.duplicates != "error"
-    chosen = [_column(axis.name) for axis in plan.axes] + [_column(name) for name in names]
+    given = [*(axis.name for axis in plan.axes), *names]
+    # PySpark takes the names of what it maps for expressions, in which dots and backquotes count.
+    chosen = [_column(name).alias(f"c{n}") for n, name in enumerate(given)]
     if is_ordered:
+        given.append(ROW)
         chosen.append(f.monotonically_increasing_id().alias(ROW))
     numbers = [CHUNK, CELL, *([ROW] if is_ordered else [])]
     schema = t.StructType(
@@ -159,7 +162,8 @@ def _written(df: DataFrame, plan: WritePlan, group: ChunkGroup) -> list[WrittenC
 
     def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         grid = plan.arrays[group.arrays[0]].grid
-        for batch in batches:
+        for each in batches:
+            batch = each.rename_columns(given)
             where = place_rows(plan, batch).places
             chunk, cell = chunks_and_cells(group, grid, where, batch.num_rows)
             columns = [pa.array(chunk), pa.array(cell)]
