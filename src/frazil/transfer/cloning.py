@@ -9,7 +9,10 @@ from typing import Final
 
 from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.file_refs import CONFIG_KEY
-from frazil.errors import AlreadyExistsError, ErrorKind
+from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind
+from frazil.formats.legacy.g1_state import STATE_FILES
+from frazil.formats.legacy.refs import ROOTS
+from frazil.formats.ref_files import REFS
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
@@ -20,11 +23,12 @@ from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_
 from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
-from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent
+from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent, require_deleted
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.local import LocalStorage
 from frazil.tip import Tip
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 TASK_BYTES: Final = 64 << 20
@@ -33,7 +37,9 @@ BATCH_BYTES: Final = 16 << 20
 """Bytes that are in memory at a time, with the same exception."""
 TASK_CHUNKS: Final = 4096
 """Chunks that one task copies at most."""
-REFS: Final = "refs/"
+ENTRY_KEYS: Final = (*STATE_FILES, CONFIG_KEY, REPO_KEY)
+ENTRY_FOLDERS: Final = tuple(dict.fromkeys((*ROOTS.values(), REFS)))
+"""Where refs are, in all generations."""
 
 
 def clone(
@@ -59,6 +65,7 @@ def clone(
 
     Raises:
         AlreadyExistsError: there is something at the target.
+        ConflictError: something that belongs to the copy was deleted from the source meanwhile.
     """
     goal = storage_at(target)
     if isinstance(source, Repository):
@@ -69,8 +76,9 @@ def clone(
     tables = {node.path: state.table(node) for node in state.arrays()}
     ids, ends, _ = needed_objects(tables.values())
     keys = [CHUNKS + name for name in crockford_many(ids)]
-    size_bytes = _copy(runner, CopyObjects(context.place, goal), keys, ends.tolist(), progress)
     writing = tip.writable_session()
+    work = CopyObjects(context.storage, writing.state.context.storage)
+    size_bytes = _copy(runner, work, keys, ends.tolist(), progress)
     for node in sorted(state.tree, key=lambda each: each.path):
         writing.state.set_metadata(node.path, node.user_data)
         if isinstance(node, ArrayNode):
@@ -126,22 +134,40 @@ def _clone_all(
     for key, data in sorted(first.items()):
         if data is not None and isinstance(target.put_if(key, data, None), LostRace):
             raise _occupied(target)
-    made = Repository.open(target).lookup_branch("main")
+    made = Repository.open(target)
+    _require_kept(storage, made, [key for key, data in first.items() if data is not None])
     chunks = sum(key.startswith(CHUNKS) for key in keys)
-    return JobReport(made, (), chunks, size_bytes, len(rest))
+    return JobReport(made.lookup_branch("main"), (), chunks, size_bytes, len(rest))
+
+
+def _require_kept(source: Storage, made: Repository, entries: Sequence[str]) -> None:
+    """Take a copy back unless all that its refs lead to is still in use where it comes from.
+
+    What is in use now was never garbage since the entry points were read, so that no collection
+    has taken a part of it away before it was listed.
+    """
+    refs = context_of(Repository.open(source)).refs
+    wanted = context_of(made).refs.heads() - refs.heads()
+    for head in refs.heads() if wanted else ():
+        wanted -= {entry.id for entry in refs.ancestry(head)}
+    if refs.generation.repo_object:  # which lists what no ref leads to until it is collected
+        wanted = {one for one in wanted if not refs.is_there(one)}
+    if wanted:
+        require_deleted(made.storage.delete_many([*entries]))
+        raise ConflictError(
+            message="snapshots were deleted while they were copied; clone again to an empty place",
+            kind=ErrorKind.REPO_INFO_UPDATED,
+        )
 
 
 def _entries(storage: Storage) -> list[str]:
     """The keys of the objects that make the others a repository; the last one counts."""
-    return [
-        key
-        for key in (REPO_KEY, CONFIG_KEY, *(item.key for item in storage.list(REFS)))
-        if storage.head(key) is not None
-    ]
+    listed = (item.key for folder in ENTRY_FOLDERS for item in storage.list(folder))
+    return [key for key in (*ENTRY_KEYS, *listed) if storage.head(key) is not None]
 
 
 def _is_entry(key: str) -> bool:
-    return key in (REPO_KEY, CONFIG_KEY) or key.startswith(REFS)
+    return key in ENTRY_KEYS or key.startswith(ENTRY_FOLDERS)
 
 
 def require_empty(storage: Storage) -> None:
