@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from frazil.commit.by_repo_object import REPO_KEY
-from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind
-from frazil.formats.legacy.g1_state import STATE_FILES
-from frazil.formats.legacy.refs import ROOTS
-from frazil.formats.ref_files import REFS
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
 from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
+from frazil.opening import ENTRY_FOLDERS, ENTRY_KEYS, is_entry_point
 from frazil.progress import Tell
 from frazil.repository import Repository
 from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_with_progress
@@ -37,9 +33,6 @@ BATCH_BYTES: Final = 16 << 20
 """Bytes that are in memory at a time, with the same exception."""
 TASK_CHUNKS: Final = 4096
 """Chunks that one task copies at most."""
-ENTRY_KEYS: Final = (*STATE_FILES, CONFIG_KEY, REPO_KEY)
-ENTRY_FOLDERS: Final = tuple(dict.fromkeys((*ROOTS.values(), REFS)))
-"""Where refs are, in all generations."""
 
 
 def clone(
@@ -127,7 +120,7 @@ def _clone_all(
     require_empty(target)
     # What the entry points, read first, lead to was there before the listing began.
     first = {key: storage.get(key) for key in _entries(storage)}
-    rest = [item for item in storage.list("") if not _is_entry(item.key)]
+    rest = [item for item in storage.list("") if not is_entry_point(item.key)]
     sizes = [item.size_bytes for item in rest]
     keys = [item.key for item in rest]
     size_bytes = _copy(runner, CopyObjects(storage, target), keys, sizes, progress)
@@ -164,10 +157,6 @@ def _entries(storage: Storage) -> list[str]:
     """The keys of the objects that make the others a repository; the last one counts."""
     listed = (item.key for folder in ENTRY_FOLDERS for item in storage.list(folder))
     return [key for key in (*ENTRY_KEYS, *listed) if storage.head(key) is not None]
-
-
-def _is_entry(key: str) -> bool:
-    return key in ENTRY_KEYS or key.startswith(ENTRY_FOLDERS)
 
 
 def require_empty(storage: Storage) -> None:
