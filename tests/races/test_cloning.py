@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -78,6 +79,24 @@ def test_a_branch_collected_before_files_are_listed_leaves_no_broken_clone(spec:
         clone(meeting(source, collect, listed=False), target)
     assert "dev" not in Repository.open(source).list_branches()
     assert not Repository.exists(target)
+
+
+@pytest.mark.parametrize("spec", [1, 2, "g1"])
+def test_history_that_expires_before_files_are_listed_leaves_no_broken_clone(spec: Spec) -> None:
+    source, target = place(spec), MemoryStorage()
+    for value in (b"two", b"three"):
+        commit(Repository.open(source), "main", value)
+
+    def forget(storage: Storage) -> None:
+        repo, later = Repository.open(storage), datetime.now(UTC) + timedelta(hours=1)
+        assert repo.expire_snapshots(later)
+        repo.garbage_collect(later, unsafe_minimum_age=AT_ONCE)
+
+    with suppress(ConflictError):
+        clone(meeting(source, forget, listed=False), target)
+        assert is_sound(target)
+        assert read(target)["a/c/0"] == b"three"
+    assert spec == 1 or not Repository.exists(target)
 
 
 @pytest.mark.parametrize("spec", SPECS)

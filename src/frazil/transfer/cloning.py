@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from frazil.commit.base import RefStore
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind
-from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, crockford_many
 from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
@@ -134,23 +136,27 @@ def _clone_all(
 
 
 def _require_kept(source: Storage, made: Repository, entries: Sequence[str]) -> None:
-    """Take a copy back unless all that its refs lead to is still in use where it comes from.
+    """Take a copy back unless all that it lists or leads to is still in use where it comes from.
 
     What is in use now was never garbage since the entry points were read, so that no collection
     has taken a part of it away before it was listed.
     """
     refs = context_of(Repository.open(source)).refs
-    wanted = context_of(made).refs.heads() - refs.heads()
-    for head in refs.heads() if wanted else ():
-        wanted -= {entry.id for entry in refs.ancestry(head)}
-    if refs.generation.repo_object:  # which lists what no ref leads to until it is collected
-        wanted = {one for one in wanted if not refs.is_there(one)}
-    if wanted:
+    there = _named(refs)
+    missing = _named(context_of(made).refs) - there
+    if missing and not isinstance(refs, RepoObjectRefs):
+        missing -= {entry.id for head in there for entry in refs.ancestry(head)}
+    if missing:
         require_deleted(made.storage.delete_many([*entries]))
         raise ConflictError(
             message="snapshots were deleted while they were copied; clone again to an empty place",
             kind=ErrorKind.REPO_INFO_UPDATED,
         )
+
+
+def _named(refs: RefStore) -> set[SnapshotId]:
+    """The snapshots that an entry point names: all of history, or the ends of it."""
+    return {*refs.info().snapshots} if isinstance(refs, RepoObjectRefs) else refs.heads()
 
 
 def _entries(storage: Storage) -> list[str]:
