@@ -9,6 +9,7 @@ from typing import Final
 
 from frazil.commit.base import RefStore
 from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, crockford_many
 from frazil.maintenance.id_sets import needed_objects
@@ -156,7 +157,9 @@ def _require_kept(source: Storage, made: Repository, entries: Sequence[str]) -> 
 
 def _named(refs: RefStore) -> set[SnapshotId]:
     """The snapshots that an entry point names: all of history, or the ends of it."""
-    return {*refs.info().snapshots} if isinstance(refs, RepoObjectRefs) else refs.heads()
+    if isinstance(refs, RepoObjectRefs):
+        return {*refs.info().snapshots}
+    return refs.roots() if isinstance(refs, FileRefs) else refs.heads()
 
 
 def _entries(storage: Storage) -> list[str]:
