@@ -145,7 +145,7 @@ def restore_trash(
     require_writable(context, "restore garbage")
     if dry_run:
         return _restore_batches(context, batch, dry_run=True)
-    with at_work(context.place, TrashWork.RESTORING):
+    with at_work(context.place, TrashWork.MOVING):
         return _restore_batches(context, batch, dry_run=False)
 
 
