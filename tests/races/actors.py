@@ -393,7 +393,7 @@ def read_all(me: Actor) -> None:
         for info in repo.ancestry(branch=branch):
             repo.lookup_snapshot(info.id)
     repo.diff(from_snapshot_id=me.facts.ids["one"], to_branch="main")
-    repo.total_chunks_storage()
+    repo.chunk_storage_stats()
     repo.space.shares()
     [*repo.space.growth()]
     repo.space.list_trash()
@@ -640,7 +640,8 @@ def _all() -> Iterator[Operation]:
     )
     yield one("reset", lambda me: me.repo.reset_branch("main", me.facts.ids["two"]))
     yield one("reset-from", lambda me: me.repo.reset_branch(
-        "main", me.facts.ids["two"], from_snapshot_id=me.facts.ids["four"]))  # fmt: skip
+        "main", me.facts.ids["two"], from_snapshot_id=me.facts.ids["four"]),
+        repeatable=True)  # fmt: skip
     yield one("reset-old", lambda me: me.repo.reset_branch("dev", me.facts.ids["gone"]))
     yield one("delete-branch", lambda me: me.repo.delete_branch("dev"), repeatable=True)
     yield one(

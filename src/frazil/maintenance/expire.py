@@ -68,6 +68,7 @@ def expire_by_files(
         # An erasure may have moved refs to snapshots that it made of the history of before.
         if not _moved(tips[0], refs.tags()) and not _moved(tips[1], refs.branches()):
             break
+    refs.require_online()  # an upgrade takes refs away, and there was nothing left to expire
     return Expired(
         frozenset(done.snapshots), cutoff, tuple(sorted(done.branches)), tuple(sorted(done.tags))
     )
