@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from frazil import ConflictError, Repository, RepositoryConfig, Storage
 from frazil.fsck import Level, fsck
 from frazil.storage.memory import MemoryStorage
-from frazil.transfer.cloning import clone
+from frazil.transaction.opened import context_of
+from frazil.transfer.cloning import CopyChunks, clone
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
@@ -117,3 +120,10 @@ def test_one_version_of_any_generation_is_copied(spec: Spec) -> None:
     clone(Repository.open(source).readonly_session("dev"), target)
     assert read(target) == read(source, "dev")
     assert is_sound(target)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_work_of_a_clone_can_be_sent_to_others(tmp_path: Path, spec: Spec) -> None:
+    Repository.create(tmp_path, spec_version=spec)
+    context = context_of(Repository.open(tmp_path))
+    assert pickle.loads(pickle.dumps(CopyChunks(context, context)))(([], [])) == 0

@@ -73,7 +73,7 @@ def clone(
     ids, ends, _ = needed_objects(tables.values())
     keys = [CHUNKS + name for name in crockford_many(ids)]
     writing = tip.writable_session()
-    work = CopyObjects(context.storage, writing.state.context.storage)
+    work = CopyChunks(context, writing.state.context)
     size_bytes = _copy(runner, work, keys, ends.tolist(), progress)
     for node in sorted(state.tree, key=lambda each: each.path):
         writing.state.set_metadata(node.path, node.user_data)
@@ -201,6 +201,18 @@ class CopyObjects:
         return done
 
 
+@dataclass(frozen=True, slots=True)
+class CopyChunks:
+    """Copies chunk objects between repositories, whatever their generations call them."""
+
+    source: Context
+    target: Context
+
+    def __call__(self, item: tuple[list[str], list[int]]) -> int:
+        """Copy some objects; `item` has their keys and about their sizes."""
+        return CopyObjects(self.source.storage, self.target.storage)(item)
+
+
 def fetch_all(storage: Storage, keys: Sequence[str]) -> list[tuple[str, Bytes]]:
     """Objects with their keys."""
     pairs: list[tuple[str, Bytes]] = []
@@ -214,7 +226,7 @@ def fetch_all(storage: Storage, keys: Sequence[str]) -> list[tuple[str, Bytes]]:
 
 def _copy(
     runner: Runner,
-    work: CopyObjects,
+    work: CopyObjects | CopyChunks,
     keys: Sequence[str],
     sizes: Sequence[int],
     progress: Tell | None,
