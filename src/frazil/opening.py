@@ -18,7 +18,9 @@ from frazil.errors import (
 )
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.generation import V1, Generation, generation_of
-from frazil.formats.ref_files import branch_key
+from frazil.formats.legacy.g1_state import STATE_FILES
+from frazil.formats.legacy.refs import ROOTS
+from frazil.formats.ref_files import REFS, branch_key
 from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
@@ -35,6 +37,9 @@ LEFT_BEHIND: Final = frozenset(
     {snapshot_key(INITIAL_SNAPSHOT_ID), log_key(INITIAL_SNAPSHOT_ID), CONFIG_KEY}
 )
 """What an interrupted creation may leave; the next one writes it again."""
+ENTRY_KEYS: Final = (*STATE_FILES, CONFIG_KEY, REPO_KEY)
+ENTRY_FOLDERS: Final = tuple(dict.fromkeys((*ROOTS.values(), REFS)))
+"""What makes the other objects a repository, in any generation: refs, and what has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,11 @@ class Detected:
 
     generation: Generation
     known: KnownRepository | None = None
+
+
+def is_entry_point(key: str) -> bool:
+    """Whether an object is one of those that make the others a repository."""
+    return key in ENTRY_KEYS or key.startswith(ENTRY_FOLDERS)
 
 
 def detect_generation(storage: Storage) -> Detected | None:

@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import xarray as xr
 
 from frazil import (
     ConflictDetector,
@@ -38,14 +40,17 @@ from frazil import (
     undo_upgrade,
     upgrade_repository,
 )
+from frazil.distributed import merge_sessions
 from frazil.fsck import Level, fsck, repair
 from frazil.maintenance.expire import expire_with_files
 from frazil.run import LocalRunner
 from frazil.spark import import_zarr, ingest, map_blocks, rechunk, reduce_blocks
+from frazil.statistics.files import MANY_FILES, list_files
 from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
 from frazil.transaction.opened import context_of
 from frazil.transfer.cloning import clone
+from frazil.xarray import to_icechunk
 from tests.races import files
 from tests.races.jobs_here import HERE, rows, stream_rows, url_of, write_upon
 from tests.races.worlds import AGE, CONFIG, Facts, Place, cells, commit, garbage_before, unsound
@@ -125,6 +130,13 @@ class Actor:
             self.done += 1
             noted()
 
+    def mend_again(self) -> None:
+        """Do a first step that was refused once more, when nobody else is there."""
+        if self.operation.mends and self.refusal is not None and not self.done:
+            self.step = lambda _operation, _key: None
+            with suppress(FrazilError):
+                self.operation.steps[0](self)
+
     def perform_one(self) -> bool:
         """Do the next step; tell whether it was acknowledged."""
         try:
@@ -167,7 +179,7 @@ class Operation:
     repeatable: bool = False
     """whether two who do the same at once may both be told that it is done"""
     mends: bool = False
-    """whether it finds the repository damaged; if it is refused, the damage stays"""
+    """whether it finds the repository damaged; if it is refused, it is to be done once more"""
 
 
 # --- writing ---
@@ -360,6 +372,61 @@ def copy_all(me: Actor) -> None:
         raise AssertionError(f"the clone is not sound: {bad}")
 
 
+def copy_version(me: Actor) -> None:
+    """A clone of what is on a branch now, with its statistics."""
+    target = MemoryStorage()
+    session = me.repo.readonly_session("main")
+    was = contents(session)
+    clone(session, target)
+    made = contents(Repository.open(target).readonly_session("main"))
+    if {key for key in was if was[key] != made.get(key)}:
+        raise AssertionError("the clone is another one than what was cloned")
+
+
+def read_all(me: Actor) -> None:
+    """Everything that looks at a repository and changes nothing."""
+    repo = me.repo
+    was = contents(repo.readonly_session("main"))
+    if was.keys() < {"a/zarr.json", "w/v/zarr.json"}:
+        raise AssertionError(f"arrays are missing: {[*was]}")
+    for branch in sorted(repo.list_branches()):
+        for info in repo.ancestry(branch=branch):
+            repo.lookup_snapshot(info.id)
+    repo.diff(from_snapshot_id=me.facts.ids["one"], to_branch="main")
+    repo.chunk_storage_stats()
+    repo.space.shares()
+    [*repo.space.growth()]
+    repo.space.list_trash()
+    repo.audit.verify("main")
+
+
+def with_xarray(me: Actor, **how: Any) -> None:  # noqa: ANN401
+    """A dataset put into a group of a session; all but the commit is asked by zarr's thread."""
+    first = 10 * me.number
+    values = {"v": ("time", np.full(2, 100 + me.number, "u1"))}
+    dataset = xr.Dataset(values, {"time": ("time", np.arange(first, first + 2))})
+    session = me.repo.writable_session("main")
+    to_icechunk(dataset, session, **how)
+    session.commit(me.name, rebase_with=ConflictDetector())
+
+
+def in_transaction(me: Actor) -> None:
+    """The way of the official package's documents."""
+    me.repo.set_default_commit_metadata({"by": me.name})
+    with me.repo.transaction("main", message=me.name) as store:
+        write_keys(store.session, {"a/c/0": me.value})
+
+
+def merged_forks(me: Actor) -> None:
+    """Two forks, as workers of dask have them, put together and then into their session."""
+    session = me.repo.writable_session("main")
+    forks = [session.fork() for _ in range(2)]
+    for number, each in enumerate(forks):
+        write_keys(each, {f"a/c/{number}": me.value})
+    session.merge(merge_sessions(*forks))
+    session.commit(me.name)
+
+
 def stream(me: Actor, name: str) -> None:
     """A micro-batch put behind a table, in the name of a stream."""
     new = rows(10, 100)
@@ -373,6 +440,16 @@ def own_branch(me: Actor, at: str) -> None:
     """A branch at a snapshot, with a commit."""
     name = f"branch-{me.number}"
     me.repo.create_branch(name, me.facts.ids[at])
+
+
+def keep_flushed(me: Actor) -> None:
+    """A branch at the snapshot that was promised last."""
+    me.repo.create_branch(f"flushed-{me.number}", me.promised[-1][0])
+
+
+def keep_restored(me: Actor) -> None:
+    """A branch at a snapshot that was in the trash."""
+    me.repo.create_branch(f"restored-{me.number}", me.facts.ids["trashed"])
 
 
 def clear_branch(me: Actor) -> None:
@@ -419,6 +496,20 @@ def expire_files(me: Actor) -> None:
     expire_with_files(context_of(me.repo), me.facts.cut)
 
 
+def expire_but(me: Actor, number: int, **how: Any) -> None:  # noqa: ANN401
+    """Old snapshots but for the last ones of each branch."""
+    me.repo.space.expire(me.facts.cut, retain_last=number, **how)
+
+
+def analyze_often(me: Actor) -> None:
+    """So many files of statistics that the next analysis puts them together."""
+    me.repo.audit.analyze()
+    here = me.place.memory
+    for item in list_files(here):
+        for number in range(MANY_FILES):
+            here.put(f"{item.key[:-4]}{me.number}{number:03}", here.get(item.key) or b"")
+
+
 def purge(me: Actor, path: str, *region: slice) -> None:
     """Erase from all history, also from what was committed a moment ago."""
     me.repo.space.purge(path, region or None, confirm=path, unsafe_minimum_age=timedelta(0))
@@ -434,8 +525,23 @@ def damage(me: Actor) -> None:
     me.storage.delete_many([f"transactions/{me.facts.ids['three']}"])
 
 
+def break_ref(me: Actor) -> None:
+    """The file of a branch with half of its bytes."""
+    me.place.memory.put("refs/branch.dev/ref.json", b'{"snapsh')
+
+
+def lose_tip(me: Actor) -> None:
+    """The newest snapshot of a branch away."""
+    me.storage.delete_many([f"snapshots/{me.facts.ids['dev']}"])
+
+
 def mend(me: Actor) -> None:
     """Whatever fsck finds."""
+    repair(me.storage, apply=True, tips={"dev": me.facts.ids["dev"]})
+
+
+def mend_tip(me: Actor) -> None:
+    """The same; nobody knows where a branch was."""
     repair(me.storage, apply=True)
 
 
@@ -473,12 +579,20 @@ def _all() -> Iterator[Operation]:
     yield one("staged", staged, partly=True)
     yield one("staged-rebasing", lambda me: staged(me, rebase_with=detector), partly=True)
 
+    yield one("transaction", in_transaction)
+    yield one("merged-forks", merged_forks)
+    yield one("flush+branch", flush, keep_flushed)
+    yield one("xarray", lambda me: with_xarray(me, group=f"x-{me.number}"))
+    yield one("xarray-append", lambda me: with_xarray(me, group="w", append_dim="time"))
+
     yield one("ingest", lambda me: take_file(
         me, me.number, f"w-{me.number}", checksum=True), kinds=NEW)  # fmt: skip
     yield one("ingest-append", lambda me: take_file(me, me.number, "series", append=True),
               kinds=NEW, before=begin_series)  # fmt: skip
     yield one("ingest-virtual", lambda me: take_file(
         me, me.number, f"w-{me.number}", mode="virtual"), kinds=NEW)  # fmt: skip
+    yield one("ingest-branch", lambda me: take_file(
+        me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW, partly=True)  # fmt: skip
     yield one("import", import_store, kinds=NEW)
     yield one("rechunk", rechunk_array, kinds=NEW)
     yield one("map-blocks", double, kinds=NEW)
@@ -487,11 +601,19 @@ def _all() -> Iterator[Operation]:
     yield one("sink-append", lambda me: sink(me, 10 * me.number, append_dim="time"), kinds=NEW)
     yield one("sink-like", lambda me: sink(me, 0, like=f"{me.url}#/w", dims="time", checksum=True,
               group=f"like-{me.number}"), kinds=NEW)  # fmt: skip
+    yield one("sink-overwrite", lambda me: sink(me, 0, mode="overwrite", replace_where="time < 2"),
+              kinds=NEW)  # fmt: skip
+    yield one("sink-once", lambda me: sink(me, 10, append_dim="time", txnAppId="series",
+              txnVersion=1), kinds=NEW, repeatable=True)  # fmt: skip
     yield one("insert", insert, kinds=NEW)
     yield one("update", update, kinds=NEW)
     yield one("delete", delete, kinds=NEW)
     yield one("merge-into", merge_into, kinds=NEW)
-    yield one("clone", copy_all, kinds=NEW, repeatable=True)
+    yield one("clone", copy_all, repeatable=True)
+    yield one("clone-version", copy_version, repeatable=True)
+    yield one("analyzed+clone-version", copy_version, before=lambda me: me.repo.audit.analyze(),
+              repeatable=True)  # fmt: skip
+    yield one("read", read_all, repeatable=True)
     yield one("stream", lambda me: stream(me, "/stream"), kinds=NEW, repeatable=True)
 
     yield one("merge", lambda me: me.repo.versions.merge("dev", "main"), kinds=NEW)
@@ -517,6 +639,9 @@ def _all() -> Iterator[Operation]:
         "create-tag-old", lambda me: me.repo.create_tag(f"tag-{me.number}", me.facts.ids["gone"])
     )
     yield one("reset", lambda me: me.repo.reset_branch("main", me.facts.ids["two"]))
+    yield one("reset-from", lambda me: me.repo.reset_branch(
+        "main", me.facts.ids["two"], from_snapshot_id=me.facts.ids["four"]),
+        repeatable=True)  # fmt: skip
     yield one("reset-old", lambda me: me.repo.reset_branch("dev", me.facts.ids["gone"]))
     yield one("delete-branch", lambda me: me.repo.delete_branch("dev"), repeatable=True)
     yield one(
@@ -531,11 +656,23 @@ def _all() -> Iterator[Operation]:
     yield one("expire-refs", expire_refs, kinds=EXPIRES, partly=True, forgets=True,
               drops=("behind", "dev", "t1"))  # fmt: skip
     yield one("expire-files", expire_files, kinds=EXPIRES, partly=True, forgets=True)
+    yield one("expire-retaining", lambda me: expire_but(me, 2), kinds=EXPIRES, partly=True,
+              forgets=True)  # fmt: skip
+    yield one("expire-all", lambda me: expire_but(me, 1, delete_branches=True, delete_tags=True,
+              delete_files=True), kinds=EXPIRES, partly=True, forgets=True,
+              drops=("behind", "dev", "t1"))  # fmt: skip
     yield one("collect", collect)
     yield one("collect-incremental", lambda me: collect_planned(me, incremental=True))
     yield one("put-aside", lambda me: collect_planned(me, quarantine=True))
     yield one("collect-planned", collect_planned, before=plan)
     yield one("restore", lambda me: me.repo.space.restore_trash())
+    yield one("restore+branch", lambda me: me.repo.space.restore_trash(), keep_restored,
+              kinds=("v1", *OLD))  # fmt: skip
+    yield one("put-aside+restore", lambda me: collect_planned(me, quarantine=True),
+              lambda me: me.repo.space.restore_trash())  # fmt: skip
+    yield one("delete-branch+aside+restore", lambda me: me.repo.delete_branch("dev"),
+              lambda me: collect_planned(me, quarantine=True),
+              lambda me: me.repo.space.restore_trash())  # fmt: skip
     yield one("empty-trash", lambda me: me.repo.space.empty_trash(garbage_before()))
     yield one("purge", lambda me: purge(me, "/b"), kinds=NEW, partly=True, repeatable=True,
               moves_refs=True)  # fmt: skip
@@ -547,6 +684,9 @@ def _all() -> Iterator[Operation]:
         repeatable=True,
         moves_refs=True,
     )
+    yield one("analyzed+purge", lambda me: purge(me, "/b"), kinds=NEW, partly=True,
+              before=lambda me: me.repo.audit.analyze(), repeatable=True,
+              moves_refs=True)  # fmt: skip
     yield one("rewrite", lambda me: me.repo.rewrite_manifests(me.name, branch="main"))
     yield one("rewrite-amend", lambda me: me.repo.rewrite_manifests(
         me.name, branch="main", commit_method="amend"), kinds=V2)  # fmt: skip
@@ -556,6 +696,8 @@ def _all() -> Iterator[Operation]:
         garbage_before(), runner=LocalRunner(1)))  # fmt: skip
     yield one("compact", lambda me: me.repo.space.compact("main", message=me.name), optional=True)
     yield one("analyze", lambda me: me.repo.audit.analyze(), repeatable=True)
+    yield one("analyze-often", lambda me: me.repo.audit.analyze("dev"), before=analyze_often,
+              repeatable=True)  # fmt: skip
     yield one("analyzed+collect", collect, before=lambda me: me.repo.audit.analyze())
     yield one("upgrade", upgrade, kinds=("v1", *OLD), partly=True, repeatable=True)
     yield one("upgrade-to-v1", lambda me: upgrade(me, 1), kinds=OLD, partly=True, repeatable=True)
@@ -565,6 +707,13 @@ def _all() -> Iterator[Operation]:
     yield one("clean-upgrade", lambda me: clean_upgrade(me.storage), kinds=OLD, before=be_upgraded,
               repeatable=True)  # fmt: skip
     yield one("repair", mend, kinds=NEW, before=damage, repeatable=True, mends=True)
+    yield one("repair-ref", mend, kinds=("v1",), before=break_ref, repeatable=True, mends=True,
+              partly=True)  # fmt: skip
+    yield one("repair-ref+commit", mend, lambda me: commit(
+        me.repo, "dev", me.name, {"b/c/3": me.value}), kinds=("v1",), before=break_ref,
+        mends=True, partly=True)  # fmt: skip
+    yield one("repair-tip", mend_tip, kinds=V2, before=lose_tip, repeatable=True, mends=True,
+              partly=True)  # fmt: skip
     yield one("close", lambda me: set_status(me, RepoAvailability.read_only), kinds=V2)
     yield one("close+open", lambda me: set_status(me, RepoAvailability.read_only),
               lambda me: set_status(me, RepoAvailability.online), kinds=V2)  # fmt: skip

@@ -15,6 +15,7 @@ Where the judge is lenient, it is for what no user was told:
   be as they were (`seen_by_all`, `explains`)
 - a compaction makes no commit where nothing is to be done; if it makes one, values stay the same
   (`seen_by_all`)
+- a repair that was refused is done once more, and must be of use then (`judge`)
 - a snapshot without a ref may be gone; it may not be damaged (`_promised`)
 """
 
@@ -81,6 +82,8 @@ def judge(scene: Scene, place: Place, actors: Sequence[Actor], noted: Order) -> 
         for actor in actors
         if actor.refusal is not None and not is_clear(actor.refusal)
     ]
+    for actor in actors:
+        actor.mend_again()
     try:
         seen = seen_by_all(place, actors)
     except Exception as error:

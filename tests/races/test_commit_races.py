@@ -135,6 +135,8 @@ def check_after_kills(writers: Writers) -> None:
 
 
 by_spec = pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
+on_disk = pytest.mark.parametrize("storage", ["local"], indirect=True)
+"""Also in a bucket by the longer tests of the same: the conditional writes are those of spec 1."""
 by_old = pytest.mark.parametrize("spec", OLD)
 
 
@@ -156,6 +158,7 @@ def test_every_acknowledged_commit_of_some_killed_processes_is_there_once(writer
 
 @pytest.mark.slow
 @by_old
+@on_disk
 @size(3, 4)
 def test_every_commit_to_an_old_generation_is_there_once(writers: Writers) -> None:
     writers.wait(limit_s=240)

@@ -83,6 +83,8 @@ def test_an_analysis_does_not_tell_what_was_erased_meanwhile(kind: str) -> None:
         "v1/purge/flush/126",
         "g3/upgrade/delete-branch+collect/195",
         "v1/expire-refs/rebuild-branch/38",
+        "v1/expire-refs/upgrade/5",
+        "v1/restore+branch/purge/23",
     ],
 )
 def test_what_once_failed_does_not_again(case: str) -> None:

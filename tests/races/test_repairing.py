@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 
 from frazil import (
+    ConflictError,
     FrazilError,
     Repository,
     RepositoryConfig,
@@ -19,6 +21,8 @@ from frazil import (
     upgrade_repository,
 )
 from frazil.fsck import repair
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.maintenance.expire import adopt
 from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
@@ -197,3 +201,141 @@ def test_a_repair_does_not_bring_back_refs_that_an_upgrade_has_taken_over() -> N
         assert is_upgraded
         assert Repository.open(place).spec_version == 2
         assert not [*place.list("refs/")]
+
+
+def with_a_broken_branch() -> tuple[MemoryStorage, str]:
+    """A repository of version 1 with a branch whose file cannot be read, and where that was."""
+    storage = MemoryStorage()
+    repo = Repository.create(storage, CONFIG, spec_version=1)
+    session = repo.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(2)})
+    tip = session.commit("begun")
+    repo.create_branch("dev", tip)
+    storage.put(DEV, b'{"snapsh')
+    return storage, tip
+
+
+DEV = "refs/branch.dev/ref.json"
+
+
+def test_a_commit_to_a_branch_that_somebody_else_has_mended_stays() -> None:
+    tip = ""
+
+    def place() -> Storage:
+        nonlocal tip
+        storage, tip = with_a_broken_branch()
+        return storage
+
+    def mend(storage: Storage) -> None:
+        repair(storage, apply=True, tips={"dev": tip})
+
+    def mend_and_commit(storage: Storage) -> None:
+        mend(storage)
+        session = Repository.open(storage).writable_session("dev")
+        write_keys(session, {"a/c/0": b"new"})
+        session.commit("acknowledged")
+
+    outcomes = set()
+    for storage, is_mended, is_committed in interrupted(place, mend, mend_and_commit):
+        outcomes.add((is_mended, is_committed))
+        messages = [one.message for one in Repository.open(storage).ancestry(branch="dev")]
+        assert is_committed == ("acknowledged" in messages)
+    assert (True, True) in outcomes
+
+
+def test_a_broken_branch_that_somebody_deletes_does_not_come_back() -> None:
+    tip = ""
+
+    def place() -> Storage:
+        nonlocal tip
+        storage, tip = with_a_broken_branch()
+        return storage
+
+    for storage, *_ in interrupted(
+        place,
+        lambda storage: repair(storage, apply=True, tips={"dev": tip}),
+        lambda storage: storage.delete_many([DEV]),
+    ):
+        assert "dev" not in Repository.open(storage).list_branches()
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_branch_whose_snapshot_is_back_stays_where_it_is(spec: int) -> None:
+    tip, blob = "", b""
+
+    def place() -> Storage:
+        nonlocal tip, blob
+        storage = MemoryStorage()
+        repo = Repository.create(storage, CONFIG, spec_version=spec)
+        session = repo.writable_session("main")
+        write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(2)})
+        session.commit("begun")
+        tip = write(repo, b"new", "one")
+        blob = storage.get(f"snapshots/{tip}") or b""
+        storage.delete_many([f"snapshots/{tip}"])
+        return storage
+
+    outcomes = set()
+    for storage, is_mended, _ in interrupted(
+        place,
+        lambda storage: repair(storage, apply=True),
+        lambda storage: storage.put(f"snapshots/{tip}", blob),
+    ):
+        outcomes.add((is_mended, Repository.open(storage).lookup_branch("main") == tip))
+    # It came back in time, or during the repair, or when that was over with the branch.
+    assert outcomes == {(True, True), (False, True), (True, False)}
+
+
+def circle() -> tuple[MemoryStorage, str]:
+    """A repository of version 1 in which the parent of a snapshot is its own child."""
+    storage = MemoryStorage()
+    repo = Repository.create(storage, CONFIG, spec_version=1)
+    session = repo.writable_session("main")
+    keys = {"zarr.json": group_document(), "a/zarr.json": array_document(2)}
+    write_keys(session, {**keys, "secret/zarr.json": array_document(2)})
+    first = session.commit("begun")
+    second = write(repo, b"old", "one")
+    write(repo, b"new", "two")
+    context = context_of(Repository.open(storage))
+    found = context.assets.snapshot(SnapshotId.parse(first))
+    context.assets.save_snapshot(replace(found, parent_id=SnapshotId.parse(second)))
+    return storage, first
+
+
+def test_a_snapshot_that_is_deleted_while_its_parent_is_mended_does_not_come_back() -> None:
+    first = ""
+
+    def place() -> Storage:
+        nonlocal first
+        storage, first = circle()
+        return storage
+
+    def erase(storage: Storage) -> None:
+        storage.delete_many([f"snapshots/{first}"])
+
+    erased = 0
+    for storage, is_mended, _ in interrupted(
+        place, lambda storage: repair(storage, apply=True), erase
+    ):
+        erased += not is_mended
+        assert storage.head(f"snapshots/{first}") is None
+    assert erased
+
+
+def test_a_parent_that_an_expiry_has_changed_stays() -> None:
+    """Both rewrite snapshot files in place: the later one knows of the earlier one."""
+    place, first = circle()
+    storage = InterruptedStorage(place)
+    marked = {"by": "somebody else"}
+
+    def rewrite() -> None:
+        context = context_of(Repository.open(place))
+        found = context.assets.snapshot(SnapshotId.parse(first))
+        adopt(context, found.id, INITIAL_SNAPSHOT_ID, marked)
+
+    storage.moments.append(Moment("put", "overwritten/", rewrite))
+    with pytest.raises(ConflictError):
+        repair(storage, apply=True)
+    assert storage.is_over
+    context = context_of(Repository.open(place))
+    assert context.assets.snapshot(SnapshotId.parse(first)).metadata == marked

@@ -35,32 +35,38 @@ from tests.support.old_repositories import files_at, make_small, put, told
 from tests.support.stepping import InterruptedStorage, Moment
 
 Act = Callable[[Storage], object]
+STRIDE: Final = 11
+"""Others come before one call in so many, at other ones in each test; `make soak` has more."""
 CASES: Final = [
-    ("g1", 2),
-    ("g3", 1),
+    ("g1", 2, STRIDE),
+    ("g3", 1, STRIDE),
     *(
-        pytest.param(spec, to, marks=pytest.mark.soak)
-        for spec, to in [("g2", 1), ("g2", 2), ("3a", 1), ("g3", 2)]
+        pytest.param(spec, to, 3, marks=pytest.mark.soak)
+        for spec, to in [("g1", 2), ("g2", 1), ("g2", 2), ("3a", 1), ("g3", 1), ("g3", 2)]
     ),
 ]
-STRIDE: Final = 5
 
 
 @cache
-def sample(spec: str) -> dict[str, bytes]:
-    """The files of an old repository."""
-    place = MemoryStorage()
-    make_small(place, spec)
+def sample(spec: str, to: int | None = None, *, has_branch: bool = False) -> dict[str, bytes]:
+    """The files of an old repository, upgraded or with one more branch if wanted."""
+    if to is not None:
+        place = place_of(spec)
+        upgrade_older(place, to=to)
+    elif has_branch:
+        place = place_of(spec)
+        branch_off(place)
+    else:
+        place = MemoryStorage()
+        make_small(place, spec)
     return {key: data or b"" for key, data in files_at(place).items()}
 
 
-def place_of(spec: str, to: int | None = None) -> MemoryStorage:
-    """A repository of its own, upgraded if wanted."""
+def place_of(spec: str, to: int | None = None, *, has_branch: bool = False) -> MemoryStorage:
+    """A repository of its own."""
     place = MemoryStorage()
-    for key, data in sample(spec).items():
+    for key, data in sample(spec, to, has_branch=has_branch).items():
         place.put(key, data)
-    if to is not None:
-        upgrade_older(place, to=to)
     return place
 
 
@@ -80,14 +86,14 @@ def branch_off(place: Storage) -> None:
 
 
 def interrupted(
-    make: Callable[[], Storage], slow: Act, others: tuple[Act, ...], first: int
+    make: Callable[[], Storage], slow: Act, others: tuple[Act, ...], first: int, stride: int
 ) -> Iterator[tuple[Storage, dict[str, Any], str]]:
     """Places where others came before a call of somebody slow, and what must be there.
 
     If one of them is refused, all is as it was: the last of them is the one that changes values.
     """
     before = told(Repository.open(make()))
-    for call in count(1 + first, STRIDE):
+    for call in count(1 + first % stride, stride):
         place = make()
         seen: list[dict[str, Any]] = []
 
@@ -118,45 +124,46 @@ def upgrading(to: int) -> Act:
     return partial(upgrade_older, to=to)
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_an_upgrade_that_is_still_alive_is_not_undone(spec: str, to: int) -> None:
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_an_upgrade_that_is_still_alive_is_not_undone(spec: str, to: int, stride: int) -> None:
     others = (undo_upgrade, commit)
-    for place, seen, when in interrupted(lambda: place_of(spec), upgrading(to), others, 0):
+    for place, seen, when in interrupted(lambda: place_of(spec), upgrading(to), others, 0, stride):
         assert_kept(place, seen, when)
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_of_two_who_undo_an_upgrade_one_is_refused(spec: str, to: int) -> None:
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_of_two_who_undo_an_upgrade_one_is_refused(spec: str, to: int, stride: int) -> None:
     others = (undo_upgrade, commit)
-    for place, seen, when in interrupted(lambda: place_of(spec, to), undo_upgrade, others, 1):
+    for place, seen, when in interrupted(
+        lambda: place_of(spec, to), undo_upgrade, others, 2, stride
+    ):
         assert_kept(place, seen, when)
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_who_helped_with_an_upgrade_and_was_slow_overwrites_nothing(spec: str, to: int) -> None:
-    def old() -> Storage:
-        place = place_of(spec)
-        branch_off(place)
-        return place
-
-    others = (upgrading(to), commit)
-    for place, seen, when in interrupted(old, upgrading(to), others, 2):
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_who_helped_with_an_upgrade_and_was_slow_overwrites_nothing(
+    spec: str, to: int, stride: int
+) -> None:
+    old, others = partial(place_of, spec, has_branch=True), (upgrading(to), commit)
+    for place, seen, when in interrupted(old, upgrading(to), others, 4, stride):
         assert_kept(place, seen, when)
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_who_helped_with_an_upgrade_that_was_undone_changes_nothing(spec: str, to: int) -> None:
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_who_helped_with_an_upgrade_that_was_undone_changes_nothing(
+    spec: str, to: int, stride: int
+) -> None:
     others = (upgrading(to), undo_upgrade, commit)
-    for place, seen, when in interrupted(lambda: place_of(spec), upgrading(to), others, 3):
+    for place, seen, when in interrupted(lambda: place_of(spec), upgrading(to), others, 6, stride):
         assert_kept(place, seen, when)
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_nothing_is_undone_while_somebody_cleans_up(spec: str, to: int) -> None:
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_nothing_is_undone_while_somebody_cleans_up(spec: str, to: int, stride: int) -> None:
     """Nor by the end of an upgrade that has a helper."""
     clean = partial(clean_upgrade, unsafe_minimum_age=AT_ONCE)
     for place, seen, when in interrupted(
-        lambda: place_of(spec), upgrading(to), (upgrading(to), clean), 4
+        lambda: place_of(spec), upgrading(to), (upgrading(to), clean), 8, stride
     ):
         with suppress(SessionStateError):
             undo_upgrade(place)
@@ -173,7 +180,7 @@ def test_nobody_opens_a_repository_whose_upgrade_is_being_undone(spec: str) -> N
         commit(place)
 
     for place, seen, when in interrupted(
-        lambda: place_of(spec, 2), undo_upgrade, (open_and_commit,), 0
+        lambda: place_of(spec, 2), undo_upgrade, (open_and_commit,), 1, 5
     ):
         assert_kept(place, seen, when)
 

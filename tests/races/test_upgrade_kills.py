@@ -43,7 +43,7 @@ def check_kills(tmp_path: Path, spec: str, to: int, stride: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("spec", "to", "stride"), [("g1", 2, 17), ("g2", 1, 5), ("g3", 2, 7)])
+@pytest.mark.parametrize(("spec", "to", "stride"), [("g1", 2, 31), ("g2", 1, 11), ("g3", 2, 13)])
 def test_an_upgrade_killed_on_the_way(tmp_path: Path, spec: str, to: int, stride: int) -> None:
     check_kills(tmp_path, spec, to, stride)
 

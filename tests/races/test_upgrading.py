@@ -102,6 +102,10 @@ def upgrade(repo: Repository) -> dict[str, list[int]]:
 ACTS: tuple[Act, ...] = (commit, commit_on_dev, new_branch, reset, collect, upgrade)
 
 
+STRIDES = [4, pytest.param(1, marks=pytest.mark.soak)]
+"""Somebody else comes after one call in so many, at other ones for each act."""
+
+
 def attempted(act: Act, repo: Repository) -> dict[str, list[int]]:
     """What an act says it has done; nothing when it was refused."""
     try:
@@ -137,12 +141,15 @@ def assert_kept(storage: Storage, told: dict[str, list[int]], where: object) -> 
     assert not [found for found in fsck(repo).findings if found.level.name == "ERROR"], where
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("is_open", [True, False], ids=["open before", "opens then"])
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-def test_what_others_are_told_during_an_upgrade_is_true(act: Act, is_open: bool) -> None:
+def test_what_others_are_told_during_an_upgrade_is_true(
+    act: Act, is_open: bool, stride: int
+) -> None:
     """A client that was open before knows version 1; one that opens then meets either."""
     template = prepared()
-    for call in count(1, 1 if act is commit else 3):
+    for call in count(1 + ACTS.index(act) % stride, stride):
         storage = copy_of(template)
         before = Repository.open(storage)
         told: list[dict[str, list[int]]] = []
@@ -166,11 +173,12 @@ def test_what_others_are_told_during_an_upgrade_is_true(act: Act, is_open: bool)
     assert call > 15
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("act", ACTS[:-1], ids=lambda act: act.__name__)
-def test_what_is_told_when_an_upgrade_comes_in_between_is_true(act: Act) -> None:
+def test_what_is_told_when_an_upgrade_comes_in_between_is_true(act: Act, stride: int) -> None:
     """The upgrade comes at every storage call of somebody who knows version 1."""
     template = prepared()
-    for call in count(1, 1 if act is commit else 3):
+    for call in count(1 + ACTS.index(act) % stride, stride):
         storage = copy_of(template)
         done: list[object] = []
         at = At(

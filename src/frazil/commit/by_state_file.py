@@ -19,7 +19,14 @@ from frazil.commit.base import (
     refuse_main,
     tag_exists,
 )
-from frazil.commit.file_refs import Expired, FileRefs, fenced_error, no_config, refuse_newer
+from frazil.commit.file_refs import (
+    Expired,
+    ExpiryLimit,
+    FileRefs,
+    fenced_error,
+    no_config,
+    refuse_newer,
+)
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -233,12 +240,13 @@ class StateFileRefs(FileRefs):
         raise no_config(self.generation)
 
     def expire_at_once(
-        self, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool = False
+        self, limit: ExpiryLimit, *, branches: bool, tags: bool, dry_run: bool = False
     ) -> Expired:
-        done = Expired(frozenset())
+        done = Expired(frozenset(), limit.before)
 
         def change(state: G1State) -> G1State | None:
             nonlocal done
+            cutoff = limit.cutoff(_branch_times(state))
             after, done = _expired(state, cutoff, branches=branches, tags=tags)
             is_idle = dry_run or not (done.released or done.branches or done.tags)
             return None if is_idle else replace(after, generation=state.generation + 1)
@@ -259,6 +267,13 @@ class StateFileRefs(FileRefs):
         raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
+def _branch_times(state: G1State) -> Iterator[Iterator[Micros]]:
+    """When the snapshots of each branch were written, newest first."""
+    for ref in state.refs.values():
+        if ref.type == "branch":
+            yield (item.timestamp_ms * 1000 for item in state.ancestry(ref.id))
+
+
 def _expired(
     state: G1State, cutoff: Micros, *, branches: bool, tags: bool
 ) -> tuple[G1State, Expired]:
@@ -274,6 +289,7 @@ def _expired(
     lost = sorted(before.keys() - state.refs.keys())
     return state, Expired(
         released,
+        cutoff,
         tuple(name for name in lost if before[name].type == "branch"),
         tuple(name for name in lost if before[name].type == "tag"),
     )

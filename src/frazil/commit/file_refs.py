@@ -9,6 +9,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from frazil.commit.base import (
@@ -128,10 +129,30 @@ def fenced_error(moved_to: str) -> ConflictError:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpiryLimit:
+    """Which snapshots are old: those before a time, but for the last ones of each branch.
+
+    Branches are looked at when the history is cut, so that one that was made a moment ago counts.
+    """
+
+    before: Micros
+    retain_last: int = 1
+
+    def cutoff(self, histories: Iterable[Iterable[Micros]]) -> Micros:
+        """The time before which snapshots go; `histories` are those of branches, newest first."""
+        if self.retain_last == 1:  # the tip of a branch stays anyway
+            return self.before
+        oldest = (next(islice(times, self.retain_last - 1, None), None) for times in histories)
+        return min((self.before, *(time for time in oldest if time is not None)))
+
+
+@dataclass(frozen=True, slots=True)
 class Expired:
     """What an expiry has taken, or would take, out of the history."""
 
     released: frozenset[SnapshotId]
+    cutoff: Micros
+    """the time before which snapshots went"""
     branches: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
@@ -197,9 +218,9 @@ class FileRefs(RefStore):
         return found
 
     def expire_at_once(
-        self, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool = False
+        self, limit: ExpiryLimit, *, branches: bool, tags: bool, dry_run: bool = False
     ) -> Expired | None:
-        """Release all that is older than a time in one step; None where files must be rewritten.
+        """Release all that is old in one step; None where files must be rewritten.
 
         `branches` and `tags` tell whether refs to such snapshots are deleted; main stays.
         """

@@ -28,6 +28,7 @@ from frazil.errors import (
 )
 from frazil.formats.ref_files import encode_ref
 from frazil.formats.repo_info import encode_repo_info
+from frazil.formats.snapshot import decode_snapshot
 from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import Finding
 from frazil.fsck.plans import Action, RepairPlan, RepairState, RepairStep
@@ -205,9 +206,8 @@ class _Repair:
             tip = SnapshotId.parse(step.facts["snapshot"])
             branches[step.facts["branch"]] = tip
             if self.apply:
-                found = self.storage.fetch(step.target)
-                assert not isinstance(found, Unchanged)
-                self._replace(step.target, found, encode_ref(tip), JSON_FILE)
+                planned = refs.unusable.get(step.target)
+                self._replace(step.target, planned, encode_ref(tip), JSON_FILE)
         entries = {one: known.entry for one, known in past.known.items()}
         files = RepositoryFiles(self.context.assets)
         return RepairState(files, self.context.generation, branches, refs.tags, entries)
@@ -265,9 +265,7 @@ class _Repair:
     def _change_history(self, state: RepairState, step: RepairStep) -> None:
         refs = self.context.refs
         if step.action == Action.RESET_BRANCH:
-            tip = SnapshotId.parse(step.facts["from"])
-            self._keep_file(snapshot_key(tip))
-            refs.reset_branch(step.facts["branch"], SnapshotId.parse(step.facts["to"]), tip)
+            self._reset_branch(step)
             return
         if step.action == Action.CHANGE_PARENT:
             self._change_parent(state, step)
@@ -294,12 +292,46 @@ class _Repair:
             return None
         return Edit(UpdateType.GCRan(), {"snapshots": without(info.snapshots, lost)})
 
+    def _reset_branch(self, step: RepairStep) -> None:
+        """Move a branch away from a snapshot that still cannot be read.
+
+        Whoever brings the file back may come between a look and the move: so there is another
+        look after it.
+
+        Raises:
+            ConflictError: somebody else has moved the branch, or the file is back.
+        """
+        refs, branch = self.context.refs, step.facts["branch"]
+        tip, to = SnapshotId.parse(step.facts["from"]), SnapshotId.parse(step.facts["to"])
+        self._keep_file(snapshot_key(tip))
+        if self._is_readable(tip):
+            raise _changed_meanwhile()
+        refs.reset_branch(branch, to, tip)
+        if self._is_readable(tip):
+            refs.reset_branch(branch, tip, to)
+            raise _changed_meanwhile()
+
+    def _is_readable(self, snapshot_id: SnapshotId) -> bool:
+        """Whether a snapshot can be read now."""
+        read = RepositoryFiles(self.context.assets).snapshot(snapshot_id)
+        return read is not None and read.content is not None
+
     def _change_parent(self, state: RepairState, step: RepairStep) -> None:
-        old = state.snapshot(SnapshotId.parse(step.facts["snapshot"]))
-        assert old is not None
-        self._keep_file(step.target)
-        parent = SnapshotId.parse(step.facts["to"])
-        self.context.assets.save_snapshot(replace(old, parent_id=parent))
+        """Write a snapshot file with another parent over the one that the plan was made from.
+
+        Raises:
+            ConflictError: the file has gone, or was written anew.
+        """
+        planned, found = state.snapshot(_snapshot_of(step)), self.storage.fetch(step.target)
+        if planned is None or not isinstance(found, Fetched):
+            raise _changed_meanwhile()
+        if decode_snapshot(found.data, key=step.target) != planned:
+            raise _changed_meanwhile()
+        self._keep(step.target, found.data)
+        self._require_current()
+        made = replace(planned, parent_id=SnapshotId.parse(step.facts["to"]))
+        if not self.context.assets.replace_snapshot(made, found.version):
+            raise _changed_meanwhile()
         self.storage.make_durable([step.target])
 
     def _keep_file(self, key: str) -> None:
@@ -327,6 +359,10 @@ class _Repair:
             self.steps.append(RepairStep(Action.WRITE_LOG, key, detail))
             if self.apply:
                 self.storage.make_durable([self.context.assets.save_log(log)])
+
+
+def _snapshot_of(step: RepairStep) -> SnapshotId:
+    return SnapshotId.parse(step.facts["snapshot"])
 
 
 def _tidied(info: RepoInfo) -> Edit:

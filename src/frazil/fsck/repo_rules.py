@@ -30,7 +30,7 @@ from frazil.fsck.findings import Code, Finding
 from frazil.ids import SnapshotId
 from frazil.model.history import JSON, RepoAvailability, RepoInfo, UnknownUpdate
 from frazil.model.updates import FLAGS
-from frazil.storage.base import Listed, Storage
+from frazil.storage.base import Fetched, Listed, Storage
 
 RESERVED_FLAGS: Final = (1, 2)
 
@@ -194,6 +194,8 @@ class RefFiles:
     tags: dict[str, SnapshotId] = field(default_factory=dict)
     damaged: dict[str, str] = field(default_factory=dict)
     """branches whose files name no snapshot, with their keys"""
+    unusable: dict[str, Fetched] = field(default_factory=dict)
+    """files of branches that name no snapshot, as they were read, by their keys"""
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -226,18 +228,21 @@ def _read_ref(
         refs.findings.append(Finding(Code.TOMBSTONE, tombstone.key))
     if file is None or (kind == "tag" and tombstone is not None):
         return
-    blob = storage.get(file.key)
-    if blob is None:
+    read = storage.fetch(file.key)
+    if not isinstance(read, Fetched):
         return  # deleted since it was listed
-    if decode_fence(blob) is not None:
+    if kind == "branch":
+        refs.unusable[file.key] = read
+    if decode_fence(read.data) is not None:
         return  # what a killed deletion left of a branch
     try:
-        found = decode_ref(blob, key=file.key)
+        found = decode_ref(read.data, key=file.key)
     except FormatError as error:
         refs.findings.append(Finding(Code.REF_DAMAGED, file.key, str(error)))
         if kind == "branch":
             refs.damaged[name] = file.key
         return
+    refs.unusable.pop(file.key, None)
     (refs.branches if kind == "branch" else refs.tags)[name] = found
 
 

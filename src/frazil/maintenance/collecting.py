@@ -12,6 +12,7 @@ back and everything is planned anew.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -27,6 +28,7 @@ from frazil.errors import (
     InvalidInputError,
     SnapshotNotFoundError,
 )
+from frazil.maintenance.at_work import TrashWork, at_work
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.chunk_statistics import forget_collected
 from frazil.maintenance.deleting import (
@@ -90,7 +92,8 @@ def carry_out(
     Raises:
         InvalidInputError: the plan is that of another repository.
         StorageError: too many deletes in a row have failed.
-        ConflictError: the repository is of another generation by now, or kept changing.
+        ConflictError: the repository is of another generation by now, or kept changing; or
+            garbage is to be put aside while somebody erases data.
     """
     require_writable(context, "collect garbage")
     if plan.url != context.storage.url:
@@ -108,21 +111,22 @@ def carry_out(
             measured(context.storage, part.prefix, part.ids, limit) for part in candidates
         )
     batch = batch_name() if way.quarantine else None
-    for _ in attempts(context.config.update_retries()):
-        # A plan that knows what was kept needs only a look at what was published since.
-        chosen, made = made, None
-        if chosen is None:
-            found = of_objects(candidates)
-            chosen = plan_collection(context, found, way.walk, way.find_chunks)
-        final = settle(context, chosen, way.walk)
-        if final is None:
-            continue
-        run = _Run(context, way, batch, cutoff)
-        try:
-            if run.remove_snapshots(final):
-                return run.remove_rest(is_full=plan.how == "full"), batch
-        finally:
-            context.assets.forget()
+    with at_work(context.place, TrashWork.MOVING) if way.quarantine else nullcontext():
+        for _ in attempts(context.config.update_retries()):
+            # A plan that knows what was kept needs only a look at what was published since.
+            chosen, made = made, None
+            if chosen is None:
+                found = of_objects(candidates)
+                chosen = plan_collection(context, found, way.walk, way.find_chunks)
+            final = settle(context, chosen, way.walk)
+            if final is None:
+                continue
+            run = _Run(context, way, batch, cutoff)
+            try:
+                if run.remove_snapshots(final):
+                    return run.remove_rest(is_full=plan.how == "full"), batch
+            finally:
+                context.assets.forget()
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 

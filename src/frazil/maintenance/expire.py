@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from frazil.commit.base import MAIN, attempts
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
-from frazil.commit.file_refs import Expired, FileRefs
+from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs
 from frazil.errors import ConflictError, InternalError, RefNotFoundError
 from frazil.formats.snapshot import decode_snapshot
 from frazil.ids import SnapshotId, texts_of
@@ -54,22 +54,23 @@ class RefExpiration:
 
 
 def expire_by_files(
-    context: Context, refs: FileRefs, cutoff: Micros, *, branches: bool, tags: bool
+    context: Context, refs: FileRefs, limit: ExpiryLimit, *, branches: bool, tags: bool
 ) -> Expired:
     """Expire the history of every ref: tags, then branches, by name; tell what was released."""
-    at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags)
+    at_once = refs.expire_at_once(limit, branches=branches, tags=tags)
     if at_once is not None:
         context.assets.forget()
         return at_once
     done = _Released()
     for _ in attempts(context.config.update_retries()):
         tips = refs.tags(), refs.branches()
-        _expire_refs(context, refs, *tips, cutoff, done, branches=branches, tags=tags)
+        cutoff = _expire_refs(context, refs, *tips, limit, done, branches=branches, tags=tags)
         # An erasure may have moved refs to snapshots that it made of the history of before.
         if not _moved(tips[0], refs.tags()) and not _moved(tips[1], refs.branches()):
             break
+    refs.require_online()  # an upgrade takes refs away, and there was nothing left to expire
     return Expired(
-        frozenset(done.snapshots), tuple(sorted(done.branches)), tuple(sorted(done.tags))
+        frozenset(done.snapshots), cutoff, tuple(sorted(done.branches)), tuple(sorted(done.tags))
     )
 
 
@@ -92,13 +93,15 @@ def _expire_refs(
     refs: FileRefs,
     by_tag: Mapping[str, SnapshotId],
     by_branch: Mapping[str, SnapshotId],
-    cutoff: Micros,
+    limit: ExpiryLimit,
     done: _Released,
     *,
     branches: bool,
     tags: bool,
-) -> None:
+) -> Micros:
+    """Expire the history of refs as they were read; tell the time that it went by."""
     history = read_file_history(context.assets)
+    cutoff = limit.cutoff(_branch_times(history, by_branch))
     for name, _, plan in plan_refs(history, by_tag, cutoff):
         _rewrite(context, plan)
         done.snapshots.update(plan.released)
@@ -113,20 +116,32 @@ def _expire_refs(
             with suppress(ConflictError, RefNotFoundError):
                 refs.delete_branch(name, tip)
                 done.branches.add(name)
+    return cutoff
+
+
+def _branch_times(
+    history: FileHistory, by_branch: Mapping[str, SnapshotId]
+) -> Iterator[Iterator[Micros]]:
+    """When the snapshots of each branch were written, newest first."""
+    for tip in by_branch.values():
+        yield (entry.flushed_at for entry in history.ancestry(tip))
 
 
 def plan_by_files(
-    context: Context, refs: FileRefs, cutoff: Micros, *, branches: bool, tags: bool
+    context: Context, refs: FileRefs, limit: ExpiryLimit, *, branches: bool, tags: bool
 ) -> Expired:
     """Tell what that would do now, changing nothing."""
-    at_once = refs.expire_at_once(cutoff, branches=branches, tags=tags, dry_run=True)
+    at_once = refs.expire_at_once(limit, branches=branches, tags=tags, dry_run=True)
     if at_once is not None:
         return at_once
     history = read_file_history(context.assets)
+    branch_tips = refs.branches()
+    cutoff = limit.cutoff(_branch_times(history, branch_tips))
     by_tag = list(plan_refs(history, refs.tags(), cutoff))
-    by_branch = list(plan_refs(history, refs.branches(), cutoff))
+    by_branch = list(plan_refs(history, branch_tips, cutoff))
     return Expired(
         frozenset(one for _, _, ref in by_tag + by_branch for one in ref.released),
+        cutoff,
         tuple(name for name, _, ref in by_branch if branches and ref.is_expired and name != MAIN),
         tuple(name for name, _, ref in by_tag if tags and ref.is_expired),
     )
@@ -230,54 +245,61 @@ def expire(
     context: Context,
     older_than: datetime,
     *,
+    retain_last: int = 1,
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
 ) -> Expired:
-    """The same; tell also which branches and tags were deleted."""
+    """The same, but for the last ones of each branch; tell also which refs were deleted."""
     context.generation.require_expiry()
     require_writable(context, "expire snapshots")
-    return _expire(context, older_than, delete_expired_branches, delete_expired_tags, dry_run=False)
+    limit = ExpiryLimit(to_micros(older_than), retain_last)
+    return _expire(context, limit, delete_expired_branches, delete_expired_tags, dry_run=False)
 
 
 def plan_expiry(
     context: Context,
     older_than: datetime,
     *,
+    retain_last: int = 1,
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
 ) -> Expired:
-    """Tell what `expire_snapshots` would do now, changing nothing.
+    """Tell what `expire` would do now, changing nothing.
 
     Raises:
         FormatError: snapshots of this generation cannot expire.
     """
     context.generation.require_expiry()
-    return _expire(context, older_than, delete_expired_branches, delete_expired_tags, dry_run=True)
+    limit = ExpiryLimit(to_micros(older_than), retain_last)
+    return _expire(context, limit, delete_expired_branches, delete_expired_tags, dry_run=True)
 
 
 def _expire(
-    context: Context, older_than: datetime, branches: bool, tags: bool, *, dry_run: bool
+    context: Context, limit: ExpiryLimit, branches: bool, tags: bool, *, dry_run: bool
 ) -> Expired:
-    cutoff = to_micros(older_than)
     match context.refs:
         case RepoObjectRefs() as refs:
-            return _by_repo_object(refs, cutoff, branches=branches, tags=tags, dry_run=dry_run)
+            return _by_repo_object(refs, limit, branches=branches, tags=tags, dry_run=dry_run)
         case FileRefs() as refs:
             run = plan_by_files if dry_run else expire_by_files
-            return run(context, refs, cutoff, branches=branches, tags=tags)
+            return run(context, refs, limit, branches=branches, tags=tags)
         case _:
             raise InternalError("unknown way to keep refs")
 
 
 def _by_repo_object(
-    refs: RepoObjectRefs, cutoff: Micros, *, branches: bool, tags: bool, dry_run: bool
+    refs: RepoObjectRefs, limit: ExpiryLimit, *, branches: bool, tags: bool, dry_run: bool
 ) -> Expired:
-    found = Expired(frozenset())
+    found = Expired(frozenset(), limit.before)
 
     def change(info: RepoInfo) -> Edit:
         nonlocal found
+        table = info.snapshots
+        cutoff = limit.cutoff(
+            map(table.flushed_at, table.ancestry(tip)) for tip in info.branches.values()
+        )
         plan = plan_expiration(info, cutoff, branches=branches, tags=tags)
-        found = Expired(plan.released, plan.branches, plan.tags)
+        found = Expired(plan.released, cutoff, plan.branches, plan.tags)
         return plan.edit
 
     if dry_run:
@@ -336,6 +358,7 @@ def expire_with_files(
     context: Context,
     older_than: datetime,
     *,
+    retain_last: int = 1,
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
     dry_run: bool = False,
@@ -358,7 +381,8 @@ def expire_with_files(
         "delete_expired_branches": delete_expired_branches,
         "delete_expired_tags": delete_expired_tags,
     }
-    done = (plan_expiry if dry_run else expire)(context, older_than, **lost)
+    work = plan_expiry if dry_run else expire
+    done = work(context, older_than, retain_last=retain_last, **lost)
     found = of_snapshots(context, done.released, cutoff, limits, find_chunks)
     plan = plan_collection(context, found, limits, find_chunks, done if dry_run else None)
     if dry_run:

@@ -18,6 +18,7 @@ import numpy as np
 from frazil.commit.base import create_object
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, NotFoundError, StorageError
+from frazil.maintenance.at_work import AT_WORK, TrashWork, at_work
 from frazil.maintenance.candidates import PHASES
 from frazil.maintenance.deleting import (
     BATCH,
@@ -118,7 +119,8 @@ def list_trash(storage: Storage) -> list[TrashBatch]:
     """What collections put aside, oldest first."""
     found: dict[str, list[Listed]] = {}
     for item in storage.list(TRASH):
-        found.setdefault(item.key[len(TRASH) :].partition("/")[0], []).append(item)
+        if not item.key.startswith(AT_WORK):
+            found.setdefault(item.key[len(TRASH) :].partition("/")[0], []).append(item)
     return [
         TrashBatch(
             name,
@@ -138,8 +140,16 @@ def restore_trash(
     Raises:
         NotFoundError: there is no such batch.
         StorageError: an object could not be put back; those before it were.
+        ConflictError: somebody is erasing data at the same time.
     """
     require_writable(context, "restore garbage")
+    if dry_run:
+        return _restore_batches(context, batch, dry_run=True)
+    with at_work(context.place, TrashWork.MOVING):
+        return _restore_batches(context, batch, dry_run=False)
+
+
+def _restore_batches(context: Context, batch: str | None, *, dry_run: bool) -> TrashBatch:
     wanted = [one for one in list_trash(context.place) if batch in (None, one.name)]
     if batch is not None and not wanted:
         raise NotFoundError(f"there is nothing in the trash under {batch!r}",

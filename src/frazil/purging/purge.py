@@ -29,6 +29,7 @@ from frazil.errors import (
 )
 from frazil.formats.legacy.names import METADATA_FOLDERS
 from frazil.ids import SnapshotId, crockford_many, node_path
+from frazil.maintenance.at_work import TrashWork, at_work
 from frazil.maintenance.chunk_statistics import forget_erased, left_to_tell
 from frazil.maintenance.deleting import DeleteLimits, deletable_before, delete_keys, require_old
 from frazil.maintenance.file_history import read_file_history
@@ -84,6 +85,7 @@ def purge(
         NodeNotFoundError: no snapshot has, or had, a node there.
         SessionStateError: an upgrade has left files that hold it as well, or a file that holds
             it is younger than a day by the clock of the store, or than `unsafe_minimum_age`.
+        ConflictError: somebody is putting back what is in the trash at the same time.
     """
     wanted = PurgeTarget(node_path("/" + path.strip("/")), parse_region(region))
     if not dry_run:
@@ -95,10 +97,18 @@ def purge(
                 kind=ErrorKind.NOT_CONFIRMED,
             )
         _require_cleaned(context.storage)
-    found = find(context, wanted)
     if dry_run:
+        found = find(context, wanted)
         return _report_of(context, found, _plan(context, found), None)
     limit = deletable_before(context.place, unsafe_minimum_age)
+    with at_work(context.place, TrashWork.ERASING):
+        return _purge(context, wanted, limit, delete_backups=delete_backups)
+
+
+def _purge(
+    context: Context, wanted: PurgeTarget, limit: datetime | None, *, delete_backups: bool
+) -> PurgeReport:
+    found = find(context, wanted)
     rewriter = Rewriter.of(context, found)
     for _ in attempts(context.config.update_retries()):
         found = _rewrite(context, found, rewriter, limit)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from frazil.async_twins import async_maker, async_twin
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.generation import BY_NUMBER, V2, Generation, generation_named
 from frazil.model.config import Attribution, RepositoryConfig, StorageSettings
@@ -17,6 +16,7 @@ from frazil.model.values import SpecVersion
 from frazil.opening import (
     create_repository,
     detect_generation,
+    is_entry_point,
     open_context,
     require,
     stored_config,
@@ -221,7 +221,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
             )
         require(place)
         keys = [item.key for item in place.list("")]
-        entry_points = [key for key in keys if key == REPO_KEY or key.startswith("refs/")]
+        entry_points = [*filter(is_entry_point, keys)]
         # First, so that nobody opens a half-deleted repository.
         require_deleted(place.delete_many(entry_points))
         require_deleted(place.delete_many([key for key in keys if key not in set(entry_points)]))

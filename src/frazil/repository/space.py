@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frazil.async_twins import async_items, async_twin
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.model.history import to_datetime
 from frazil.model.values import BasicConflictSolver, GCSummary, VersionSelection
 from frazil.operations import Effect, verb
 from frazil.repository.reports import CollectionReport, ExpiryReport, ManifestsReport, Namespace
@@ -152,13 +152,15 @@ class Space(Namespace):
         from frazil.maintenance.walk import chunks_by
 
         self._context.generation.require_expiry()
-        cutoff = self._keeping(older_than, retain_last)
+        if retain_last < 1:
+            raise InvalidInputError("retain_last must be at least 1", kind=ErrorKind.INVALID_OPTION)
         lost = {"delete_expired_branches": delete_branches, "delete_expired_tags": delete_tags}
         files = GCSummary()
         if delete_files:
             with_files = expire_with_files(
                 self._context,
-                cutoff,
+                older_than,
+                retain_last=retain_last,
                 **lost,
                 dry_run=dry_run,
                 unsafe_minimum_age=self._age_floor(unsafe_minimum_age),
@@ -167,20 +169,11 @@ class Space(Namespace):
             )
             done, files = with_files.expired, with_files.files
         else:
-            done = (plan_expiry if dry_run else expire)(self._context, cutoff, **lost)
+            work = plan_expiry if dry_run else expire
+            done = work(self._context, older_than, retain_last=retain_last, **lost)
         released = tuple(sorted(map(str, done.released)))
+        cutoff = min(older_than, to_datetime(done.cutoff))
         return ExpiryReport(cutoff, released, done.branches, done.tags, files)
-
-    def _keeping(self, cutoff: datetime, retain_last: int) -> datetime:
-        """The time before which snapshots go, so that so many of each branch stay."""
-        if retain_last < 1:
-            raise InvalidInputError("retain_last must be at least 1", kind=ErrorKind.INVALID_OPTION)
-        for branch in self._repository.list_branches() if retain_last > 1 else ():
-            history = self._repository.ancestry(branch=branch)
-            last = next(islice(history, retain_last - 1, None), None)
-            if last is not None:
-                cutoff = min(cutoff, last.written_at)
-        return cutoff
 
     # --- garbage ---
 

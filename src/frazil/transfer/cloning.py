@@ -7,24 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from frazil.commit.by_repo_object import REPO_KEY
-from frazil.commit.file_refs import CONFIG_KEY
-from frazil.errors import AlreadyExistsError, ErrorKind
-from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many
+from frazil.commit.base import RefStore
+from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.file_refs import FileRefs
+from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, crockford_many
 from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
+from frazil.opening import ENTRY_FOLDERS, ENTRY_KEYS, is_entry_point
 from frazil.progress import Tell
 from frazil.repository import Repository
 from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_with_progress
 from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
-from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent
+from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent, require_deleted
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.local import LocalStorage
 from frazil.tip import Tip
 from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 
 TASK_BYTES: Final = 64 << 20
@@ -33,7 +36,6 @@ BATCH_BYTES: Final = 16 << 20
 """Bytes that are in memory at a time, with the same exception."""
 TASK_CHUNKS: Final = 4096
 """Chunks that one task copies at most."""
-REFS: Final = "refs/"
 
 
 def clone(
@@ -59,6 +61,7 @@ def clone(
 
     Raises:
         AlreadyExistsError: there is something at the target.
+        ConflictError: something that belongs to the copy was deleted from the source meanwhile.
     """
     goal = storage_at(target)
     if isinstance(source, Repository):
@@ -69,8 +72,9 @@ def clone(
     tables = {node.path: state.table(node) for node in state.arrays()}
     ids, ends, _ = needed_objects(tables.values())
     keys = [CHUNKS + name for name in crockford_many(ids)]
-    size_bytes = _copy(runner, CopyObjects(context.place, goal), keys, ends.tolist(), progress)
     writing = tip.writable_session()
+    work = CopyChunks(context, writing.state.context)
+    size_bytes = _copy(runner, work, keys, ends.tolist(), progress)
     for node in sorted(state.tree, key=lambda each: each.path):
         writing.state.set_metadata(node.path, node.user_data)
         if isinstance(node, ArrayNode):
@@ -119,29 +123,49 @@ def _clone_all(
     require_empty(target)
     # What the entry points, read first, lead to was there before the listing began.
     first = {key: storage.get(key) for key in _entries(storage)}
-    rest = [item for item in storage.list("") if not _is_entry(item.key)]
+    rest = [item for item in storage.list("") if not is_entry_point(item.key)]
     sizes = [item.size_bytes for item in rest]
     keys = [item.key for item in rest]
     size_bytes = _copy(runner, CopyObjects(storage, target), keys, sizes, progress)
     for key, data in sorted(first.items()):
         if data is not None and isinstance(target.put_if(key, data, None), LostRace):
             raise _occupied(target)
-    made = Repository.open(target).lookup_branch("main")
+    made = Repository.open(target)
+    _require_kept(storage, made, [key for key, data in first.items() if data is not None])
     chunks = sum(key.startswith(CHUNKS) for key in keys)
-    return JobReport(made, (), chunks, size_bytes, len(rest))
+    return JobReport(made.lookup_branch("main"), (), chunks, size_bytes, len(rest))
+
+
+def _require_kept(source: Storage, made: Repository, entries: Sequence[str]) -> None:
+    """Take a copy back unless all that it lists or leads to is still in use where it comes from.
+
+    What is in use now was never garbage since the entry points were read, so that no collection
+    has taken a part of it away before it was listed.
+    """
+    refs = context_of(Repository.open(source)).refs
+    there = _named(refs)
+    missing = _named(context_of(made).refs) - there
+    if missing and not isinstance(refs, RepoObjectRefs):
+        missing -= {entry.id for head in there for entry in refs.ancestry(head)}
+    if missing:
+        require_deleted(made.storage.delete_many([*entries]))
+        raise ConflictError(
+            message="snapshots were deleted while they were copied; clone again to an empty place",
+            kind=ErrorKind.REPO_INFO_UPDATED,
+        )
+
+
+def _named(refs: RefStore) -> set[SnapshotId]:
+    """The snapshots that an entry point names: all of history, or the ends of it."""
+    if isinstance(refs, RepoObjectRefs):
+        return {*refs.info().snapshots}
+    return refs.roots() if isinstance(refs, FileRefs) else refs.heads()
 
 
 def _entries(storage: Storage) -> list[str]:
     """The keys of the objects that make the others a repository; the last one counts."""
-    return [
-        key
-        for key in (REPO_KEY, CONFIG_KEY, *(item.key for item in storage.list(REFS)))
-        if storage.head(key) is not None
-    ]
-
-
-def _is_entry(key: str) -> bool:
-    return key in (REPO_KEY, CONFIG_KEY) or key.startswith(REFS)
+    listed = (item.key for folder in ENTRY_FOLDERS for item in storage.list(folder))
+    return [key for key in (*ENTRY_KEYS, *listed) if storage.head(key) is not None]
 
 
 def require_empty(storage: Storage) -> None:
@@ -177,6 +201,18 @@ class CopyObjects:
         return done
 
 
+@dataclass(frozen=True, slots=True)
+class CopyChunks:
+    """Copies chunk objects between repositories, whatever their generations call them."""
+
+    source: Context
+    target: Context
+
+    def __call__(self, item: tuple[list[str], list[int]]) -> int:
+        """Copy some objects; `item` has their keys and about their sizes."""
+        return CopyObjects(self.source.storage, self.target.storage)(item)
+
+
 def fetch_all(storage: Storage, keys: Sequence[str]) -> list[tuple[str, Bytes]]:
     """Objects with their keys."""
     pairs: list[tuple[str, Bytes]] = []
@@ -190,7 +226,7 @@ def fetch_all(storage: Storage, keys: Sequence[str]) -> list[tuple[str, Bytes]]:
 
 def _copy(
     runner: Runner,
-    work: CopyObjects,
+    work: CopyObjects | CopyChunks,
     keys: Sequence[str],
     sizes: Sequence[int],
     progress: Tell | None,

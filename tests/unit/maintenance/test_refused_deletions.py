@@ -87,6 +87,44 @@ def test_a_collection_counts_what_is_gone(storage: MemoryStorage, spec: int | st
     assert values(Repository.open(storage))[0] == 2
 
 
+class KeepingSome(FaultyStorage):
+    """A storage that does not let one object go, and deletes the others."""
+
+    kept: str | None = None
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        if self.kept is None:
+            self.kept = next((key for key in keys if key.startswith("chunks/")), None)
+        done = self.inner.delete_many([key for key in keys if key != self.kept])
+        refused = tuple((key, "locked") for key in keys if key == self.kept)
+        return Deleted(done.keys, done.bytes, refused)
+
+
+@pytest.mark.parametrize("quarantine", [False, True])
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_collection_names_the_files_that_are_gone_and_no_others(
+    storage: MemoryStorage, spec: int, quarantine: bool
+) -> None:
+    repo = make(storage, spec)
+    put(repo, 0, 1)
+    repo.create_branch("gone", put(repo, 0, 2))
+    for value in (3, 4):
+        put(repo, 0, value, "gone")
+    repo.delete_branch("gone")
+    before = keys(storage)
+    keeping = KeepingSome(storage)
+    told = Repository.open(keeping).space.collect_garbage(
+        later(), unsafe_minimum_age=AT_ONCE, quarantine=quarantine
+    )
+    assert keeping.kept is not None
+    assert keeping.kept in keys(storage)
+    gone = {f"{storage.url.rstrip('/')}/{key}" for key in before - keys(storage)}
+    of_repository = {file for file in gone if "/refs/" not in file and "/overwritten/" not in file}
+    assert {*told.files} == of_repository
+    assert any("/chunks/" in file for file in told.files)
+    assert told.summary.objects_failed_to_delete == 1
+
+
 def test_the_trash_tells_what_stays(storage: MemoryStorage) -> None:
     repo = make(storage, 2)
     put(repo, 0, 1)

@@ -129,6 +129,21 @@ def test_deleting_needs_the_place_named_twice(tmp_path: Path) -> None:
     assert not Repository.exists(tmp_path / "r")
 
 
+@pytest.mark.parametrize("spec", [1, 2, "g1", "g2", "g3"])
+def test_nobody_opens_a_repository_that_is_being_deleted(spec: Spec) -> None:
+    place = MemoryStorage()
+    Repository.create(place, spec_version=spec)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    dying = InterruptedStorage(place, [Moment("delete_many", "", die, call=2)])
+    with pytest.raises(KeyboardInterrupt):
+        Repository.delete(dying, confirm=place.url)
+    assert not place.is_empty()
+    assert not Repository.exists(place)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_can_be_read_but_not_written(tmp_path: Path) -> None:
     commit(Repository.create(tmp_path))

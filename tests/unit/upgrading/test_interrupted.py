@@ -25,10 +25,13 @@ from tests.support.old_repositories import files_at, make_small, put, told
 from tests.support.stepping import InterruptedStorage, Moment
 
 T = TypeVar("T")
-CASES = [("g1", 1), ("g2", 2), ("3a", 2), ("g3", 1), ("3i", 2)]
+STRIDE = 3
+"""Work dies at one write in so many, before or after it by turns; `make soak` has all."""
+CASES = [(spec, to, STRIDE) for spec, to in (("g1", 1), ("g2", 2), ("3a", 2), ("g3", 1), ("3i", 2))]
 CASES += [
-    pytest.param(spec, to, marks=pytest.mark.soak)  # type: ignore[misc]
-    for spec, to in (("g1", 2), ("g2", 1), ("3a", 1), ("g3", 2), ("3i", 1), ("3e", 2))
+    pytest.param(spec, to, 1, marks=pytest.mark.soak)  # type: ignore[misc]
+    for spec in ("g1", "g2", "3a", "3e", "g3", "3i")
+    for to in (1, 2)
 ]
 WRITES = frozenset({"put", "put_if", "copy_if", "delete_many"})
 
@@ -69,13 +72,33 @@ def place_of(spec: str) -> MemoryStorage:
     return place
 
 
-def deaths(make: Callable[[], Storage], work: Callable[[Storage], object]) -> list[Storage]:
-    """Places where some work died at each of its writes."""
+@cache
+def upgraded_files(spec: str, to: int) -> dict[str, bytes]:
+    """The files of a repository that was upgraded."""
+    place = place_of(spec)
+    upgrade_older(place, to=to)
+    return {key: data or b"" for key, data in files_at(place).items()}
+
+
+def upgraded(spec: str, to: int) -> MemoryStorage:
+    """One of its own."""
+    place = MemoryStorage()
+    for key, data in upgraded_files(spec, to).items():
+        place.put(key, data)
+    return place
+
+
+def deaths(
+    make: Callable[[], Storage], work: Callable[[Storage], object], stride: int
+) -> list[Storage]:
+    """Places where some work died at its first and last writes, and at one in so many."""
     counting = Dying(make(), 0)
     work(counting)
     assert counting.writes > 1
     found = []
-    for step in range(1, counting.writes + 1):
+    for step in sorted(
+        {*range(1, counting.writes + 1, stride), counting.writes - 1, counting.writes}
+    ):
         place = make()
         with pytest.raises(StorageError):
             work(Dying(place, step, after=step % 2 == 0))
@@ -83,12 +106,15 @@ def deaths(make: Callable[[], Storage], work: Callable[[Storage], object]) -> li
     return found
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_an_upgrade_killed_at_any_write_is_finished_by_the_next(spec: str, to: int) -> None:
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_an_upgrade_killed_at_any_write_is_finished_by_the_next(
+    spec: str, to: int, stride: int
+) -> None:
     _, before = sample(spec)
-    whole = place_of(spec)
-    upgrade_older(whole, to=to)
-    for place in deaths(lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to)):
+    whole = upgraded(spec, to)
+    for place in deaths(
+        lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to), stride
+    ):
         found = Repository.open(place)
         if context_of(found).generation.dialect is not None:
             assert tips(found) == before["branches"]
@@ -113,10 +139,12 @@ def tips(repo: Repository) -> dict[str, str]:
     return {name: repo.lookup_branch(name) for name in sorted(repo.list_branches())}
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_an_upgrade_killed_at_any_write_can_be_undone(spec: str, to: int) -> None:
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_an_upgrade_killed_at_any_write_can_be_undone(spec: str, to: int, stride: int) -> None:
     files, before = sample(spec)
-    for place in deaths(lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to)):
+    for place in deaths(
+        lambda: place_of(spec), lambda storage: upgrade_older(storage, to=to), stride
+    ):
         undo_upgrade(place, unsafe_minimum_age=AT_ONCE)
         assert_as_before(place, files)
     assert told(Repository.open(place)) == before
@@ -131,16 +159,13 @@ def assert_as_before(place: Storage, files: dict[str, bytes]) -> None:
     assert found == files
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
-def test_undoing_killed_at_any_write_is_finished_by_the_next(spec: str, to: int) -> None:
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_undoing_killed_at_any_write_is_finished_by_the_next(
+    spec: str, to: int, stride: int
+) -> None:
     files, _ = sample(spec)
 
-    def upgraded() -> Storage:
-        place = place_of(spec)
-        upgrade_older(place, to=to)
-        return place
-
-    for place in deaths(upgraded, undo_upgrade):
+    for place in deaths(lambda: upgraded(spec, to), undo_upgrade, stride):
         undo_upgrade(place, unsafe_minimum_age=AT_ONCE)
         assert_as_before(place, files)
     repo = Repository.open(place)
@@ -150,20 +175,17 @@ def test_undoing_killed_at_any_write_is_finished_by_the_next(spec: str, to: int)
     assert last_message(place) == "goes on"
 
 
-@pytest.mark.parametrize(("spec", "to"), CASES)
+@pytest.mark.parametrize(
+    ("spec", "to"), [("g1", 1), ("g2", 2), ("3a", 2), ("g3", 1), ("3i", 2), ("g1", 2), ("g3", 2)]
+)
 def test_cleaning_killed_at_any_write_is_finished_by_the_next(spec: str, to: int) -> None:
     _, before = sample(spec)
 
-    def upgraded() -> Storage:
-        place = place_of(spec)
-        upgrade_older(place, to=to)
-        return place
-
-    whole = upgraded()
+    whole = upgraded(spec, to)
     plan = clean_upgrade(whole, dry_run=True)
     done = clean_upgrade(whole, unsafe_minimum_age=AT_ONCE)
     assert (plan.deleted, plan.applied, done.applied) == (done.deleted, False, True)
-    place = upgraded()
+    place = upgraded(spec, to)
     with pytest.raises(StorageError):
         clean_upgrade(Dying(place, 1, after=True), unsafe_minimum_age=AT_ONCE)
     with_rest = files_at(place)
@@ -232,8 +254,7 @@ def test_what_is_acknowledged_while_an_upgrade_is_undone_is_not_lost(
     before = sample(spec)[1]
     # One call in so many, others for each act: together they come by nearly all.
     for call in count(1 + ACTS.index(act), 4):
-        place = place_of(spec)
-        upgrade_older(place, to=to)
+        place = upgraded(spec, to)
         done: list[dict[str, Any]] = []
 
         def compete(place: Storage = place, done: list[dict[str, Any]] = done) -> None:
@@ -289,8 +310,7 @@ def test_an_upgrade_does_not_begin_while_one_is_undone(to: int) -> None:
     """It would make files of the same names as those that are deleted."""
     files, before = sample("g2")
     for call in count(1):
-        place = place_of("g2")
-        upgrade_older(place, to=to)
+        place = upgraded("g2", to)
         slow = InterruptedStorage(place, [])
         slow.moments.append(Moment("delete_many", "", partial(upgrade_again, place, to), call))
         undo_upgrade(slow)
@@ -305,8 +325,7 @@ def test_an_upgrade_does_not_begin_while_one_is_undone(to: int) -> None:
 def test_cleaning_up_does_not_delete_what_undoing_needs(spec: str, to: int) -> None:
     before = sample(spec)[1]
     for call in count(1, 3):
-        place = place_of(spec)
-        upgrade_older(place, to=to)
+        place = upgraded(spec, to)
         slow = InterruptedStorage(place)
         slow.before(call, partial(tidy, undo_upgrade, place))
         tidy(partial(clean_upgrade, unsafe_minimum_age=AT_ONCE), slow)

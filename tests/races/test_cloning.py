@@ -1,0 +1,129 @@
+"""Somebody else at work while a repository is copied: the copy is whole, or there is none."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from frazil import ConflictError, Repository, RepositoryConfig, Storage
+from frazil.fsck import Level, fsck
+from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
+from frazil.transfer.cloning import CopyChunks, clone
+from tests.support.ages import AT_ONCE
+from tests.support.generations import Spec
+from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.stepping import SteppingStorage
+
+CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
+SPECS: tuple[Spec, ...] = (1, 2, "g1", "g2", "g3")
+
+
+def commit(repo: Repository, branch: str, value: bytes) -> str:
+    session = repo.writable_session(branch)
+    write_keys(session, {"a/c/0": value})
+    return session.commit(value.decode())
+
+
+def place(spec: Spec) -> MemoryStorage:
+    """A repository with a branch beside main."""
+    storage = MemoryStorage()
+    Repository.create(storage, spec_version=spec)
+    repo = Repository.open(storage, CONFIG)
+    session = repo.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(2)})
+    repo.create_branch("dev", session.commit("begun"))
+    commit(repo, "main", b"one")
+    commit(repo, "dev", b"dev")
+    return storage
+
+
+def read(storage: Storage, branch: str = "main") -> dict[str, bytes]:
+    return contents(Repository.open(storage).readonly_session(branch))
+
+
+def is_sound(storage: Storage) -> bool:
+    return all(each.level == Level.NOTE for each in fsck(Repository.open(storage)).findings)
+
+
+def collect(storage: Storage) -> None:
+    repo, later = Repository.open(storage), datetime.now(UTC) + timedelta(hours=1)
+    repo.delete_branch("dev")
+    repo.garbage_collect(later, unsafe_minimum_age=AT_ONCE)
+
+
+def meeting(source: Storage, act: Callable[[Storage], object], *, listed: bool) -> Repository:
+    """A handle during whose clone somebody acts: before all files are listed, or right after."""
+    was_listed, is_done = False, False
+
+    def step(operation: str, key: str) -> None:
+        nonlocal was_listed, is_done
+        is_listing = (operation, key) == ("list", "")
+        if not is_done and (was_listed if listed else is_listing):
+            is_done = True
+            act(source)
+        was_listed = was_listed or is_listing
+
+    storage = SteppingStorage(source)
+    repo = Repository.open(storage)
+    storage.step = step
+    return repo
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec != "g1"])  # it keeps snapshots
+def test_a_branch_collected_before_files_are_listed_leaves_no_broken_clone(spec: Spec) -> None:
+    source, target = place(spec), MemoryStorage()
+    with pytest.raises(ConflictError, match="clone again"):
+        clone(meeting(source, collect, listed=False), target)
+    assert "dev" not in Repository.open(source).list_branches()
+    assert not Repository.exists(target)
+
+
+@pytest.mark.parametrize("spec", [1, 2, "g1"])
+def test_history_that_expires_before_files_are_listed_leaves_no_broken_clone(spec: Spec) -> None:
+    source, target = place(spec), MemoryStorage()
+    for value in (b"two", b"three"):
+        commit(Repository.open(source), "main", value)
+
+    def forget(storage: Storage) -> None:
+        repo, later = Repository.open(storage), datetime.now(UTC) + timedelta(hours=1)
+        assert repo.expire_snapshots(later)
+        repo.garbage_collect(later, unsafe_minimum_age=AT_ONCE)
+
+    with suppress(ConflictError):
+        clone(meeting(source, forget, listed=False), target)
+        assert is_sound(target)
+        assert read(target)["a/c/0"] == b"three"
+    assert spec == 1 or not Repository.exists(target)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_commit_made_while_files_are_copied_is_not_in_the_clone_by_half(spec: Spec) -> None:
+    source, target = place(spec), MemoryStorage()
+    clone(
+        meeting(source, lambda at: commit(Repository.open(at), "main", b"new"), listed=True), target
+    )
+    assert read(source)["a/c/0"] == b"new"
+    assert read(target)["a/c/0"] == b"one"
+    assert read(target, "dev")["a/c/0"] == b"dev"
+    assert is_sound(target)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_one_version_of_any_generation_is_copied(spec: Spec) -> None:
+    source, target = place(spec), MemoryStorage()
+    clone(Repository.open(source).readonly_session("dev"), target)
+    assert read(target) == read(source, "dev")
+    assert is_sound(target)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_work_of_a_clone_can_be_sent_to_others(tmp_path: Path, spec: Spec) -> None:
+    Repository.create(tmp_path, spec_version=spec)
+    context = context_of(Repository.open(tmp_path))
+    assert pickle.loads(pickle.dumps(CopyChunks(context, context)))(([], [])) == 0

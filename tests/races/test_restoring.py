@@ -1,0 +1,117 @@
+"""Garbage put aside or back while somebody erases what is in it: erased bytes stay away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from frazil import ConflictError, FrazilError, Repository, RepositoryConfig, Storage
+from frazil.maintenance.at_work import AT_WORK
+from frazil.storage.memory import MemoryStorage
+from tests.races.test_deleting import copy_of
+from tests.support.ages import AT_ONCE
+from tests.support.nodes import array_document, group_document, write_keys
+from tests.support.stepping import InterruptedStorage
+
+CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
+SECRET = b"secret!!"
+
+
+def prepared(spec: int, *, trash: bool = True) -> MemoryStorage:
+    """A repository with garbage, in the trash or not, that is to be erased."""
+    storage = MemoryStorage()
+    repo = Repository.create(storage, CONFIG, spec_version=spec)
+    session = repo.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(8)})
+    write_keys(session, {"a/c/0": SECRET})
+    repo.create_branch("dev", session.commit("begun"))
+    session = repo.writable_session("dev")
+    write_keys(session, {"a/c/0": SECRET + b"again"})
+    session.commit("dev")
+    repo.delete_branch("dev")
+    if trash:
+        put_aside(storage)
+        assert repo.space.list_trash()
+    return storage
+
+
+def put_aside(storage: Storage) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    Repository.open(storage).space.collect_garbage(
+        later, quarantine=True, unsafe_minimum_age=AT_ONCE
+    )
+
+
+def restore(storage: Storage) -> None:
+    Repository.open(storage).space.restore_trash()
+
+
+def purge(storage: Storage) -> None:
+    Repository.open(storage).space.purge("/a", confirm="/a", unsafe_minimum_age=AT_ONCE)
+
+
+def secrets_in(storage: Storage) -> list[str]:
+    """Keys of objects with the bytes."""
+    return [item.key for item in storage.list("") if SECRET in (storage.get(item.key) or b"")]
+
+
+@pytest.mark.parametrize(
+    ("slow", "other"),
+    [(restore, purge), (purge, restore), (put_aside, purge), (purge, put_aside)],
+)
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_was_erased_is_not_moved_to_the_trash_or_back(
+    spec: int, slow: Callable[[Storage], None], other: Callable[[Storage], None]
+) -> None:
+    template = prepared(spec, trash=restore in (slow, other))
+    outcomes = set()
+    for call in count(1):
+        place = copy_of(template)
+        done: set[str] = set()
+
+        def act(how: Callable[[Storage], None], at: Storage, done: set[str] = done) -> None:
+            with suppress(FrazilError):
+                how(at)
+                done.add(how.__name__)
+
+        storage = InterruptedStorage(place)
+        storage.before(call, lambda act=act, place=place: act(other, place))  # type: ignore[misc]
+        act(slow, storage)
+        if not storage.is_over:
+            break
+        outcomes.add(frozenset(done))
+        assert "purge" not in done or not secrets_in(place), call
+        assert not [*place.list(AT_WORK)]
+        act(purge, place)
+        assert not secrets_in(place), call
+    assert call > 10
+    # Both when one comes before or after the other, and one of them in between.
+    assert {slow.__name__, other.__name__} in outcomes
+    assert any(len(done) == 1 for done in outcomes)
+
+
+def test_who_was_killed_keeps_others_away_for_a_day() -> None:
+    place = prepared(2)
+    place.put(f"{AT_WORK}moving/killed", b"")
+    with pytest.raises(ConflictError, match="moving/killed"):
+        purge(place)
+    place.delete_many([f"{AT_WORK}moving/killed"])
+    place.put(f"{AT_WORK}erasing/killed", b"")
+    assert {batch.name for batch in Repository.open(place).space.list_trash()} == {
+        item.key.split("/")[1] for item in place.list("trash/") if AT_WORK not in item.key
+    }
+    with pytest.raises(ConflictError, match="erasing/killed"):
+        restore(place)
+    restore(Older(place))
+    assert not [item for item in place.list("trash/") if AT_WORK not in item.key]
+
+
+class Older(InterruptedStorage):
+    """A storage at which it is two days later."""
+
+    def clock(self) -> datetime:
+        return super().clock() + timedelta(days=2)
