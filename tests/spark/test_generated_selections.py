@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from frazil.errors import InvalidInputError
 from frazil.spark.query.conditions import runs_text
 from frazil.spark.reading import cells
+from frazil.spark.reading.runs import Runs
 from tests.support.spark import make_repository, read_here
 
 Row: TypeAlias = dict[str, Any]
@@ -321,7 +322,7 @@ def test_runs_of_positions_are_those_of_numpy(
 ) -> None:
     mask = np.array(wanted)
     times = {TIMES[n] for n in np.flatnonzero(mask)}
-    found = values_of(read_here(place, isel=f"time={runs_text(mask)}"))
+    found = values_of(read_here(place, isel=f"time={runs_text(Runs.where(mask))}"))
     assert found == [row["v"] for row in rows if row["time"].replace(tzinfo=None) in times]
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+import frazil.spark
 from frazil.errors import InvalidInputError
 from frazil.repository import Repository
 from frazil.spark.reading import axis_masks
@@ -113,6 +115,63 @@ def test_pieces_of_an_axis_are_put_together(
         "y > 100 OR y = 7": [7],
     }.items():
         assert read_here(place, where=text).to_pydict()["y"] == expected, text
+
+
+ODD_RUNS = {
+    "y >= 5 AND y < 7 AND x = 0": [(5, 0), (6, 0)],
+    f"y IN (3, {(1 << 40) - 1}) AND x < 1": [(3, 0), ((1 << 40) - 1, 0)],
+    f"(y < 2 OR y > {(1 << 40) - 2}) AND x = 1": [(0, 1), (1, 1), ((1 << 40) - 1, 1)],
+    f"NOT y BETWEEN 1 AND {(1 << 40) - 2} AND x != 1": [(0, 0), ((1 << 40) - 1, 0)],
+    "y != 0 AND y <= 1 AND NOT x IN (1)": [(1, 0)],
+    "y IS NOT NULL AND y < 1 AND x IS NOT NULL": [(0, 0), (0, 1)],
+    "y IS NULL": [],
+    "y > 0.5 AND y < 1.5 AND x > -0.5 AND x < 0.5": [(1, 0)],
+    f"(x = 0 AND y = 9) OR (x = 1 AND y = {1 << 39})": [(9, 0), (1 << 39, 1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD_RUNS)
+def test_comparisons_of_positions_cost_what_they_choose(text: str, tmp_path: Path) -> None:
+    place = table(tmp_path / "r", (1 << 40, 2), (1 << 20, 2))
+    read_here(table(tmp_path / "warm", (9, 9), (3, 3)), where="y < 2 AND x = 1")
+    with memory(40 * MIB):
+        found = read_here(place, where=text).to_pydict()
+    assert [*zip(found["y"], found["x"], strict=True)] == ODD_RUNS[text]
+    assert set(found["a"]) <= {FILL}
+
+
+def test_steps_of_an_endless_axis(tmp_path: Path) -> None:
+    place = table(tmp_path / "r", (1 << 40,), (1 << 20,))
+    with memory(40 * MIB):
+        found = read_here(place, isel=f"y=::{1 << 38}").to_pydict()
+    assert found["y"] == [n << 38 for n in range(4)]
+    with pytest.raises(InvalidInputError, match="choose fewer"):
+        read_here(place, isel="y=::2")
+
+
+ENDLESS_QUERIES = {
+    "SELECT y, a FROM {} WHERE y < 3 AND x = 1 ORDER BY y": [(n, FILL) for n in range(3)],
+    f"SELECT y FROM {{}} WHERE y IN (2, {1 << 39}) AND x = 0 ORDER BY y": [(2,), (1 << 39,)],
+    f"SELECT sum(a), count(*) FROM {{}} WHERE y BETWEEN {1 << 39} AND {(1 << 39) + 4}": [
+        (FILL * 10, 10)
+    ],
+    "SELECT y FROM {} WHERE y = 7 AND x = 0": [(7,)],
+    f"SELECT max(y) FROM {{}} WHERE y >= {(1 << 40) - 10}": [((1 << 40) - 1,)],
+    "SELECT a FROM {} LIMIT 2": [(FILL,), (FILL,)],
+    f"SELECT y, x FROM {{}} WHERE y > {1 << 39} LIMIT 1": [((1 << 39) + 1, 0)],
+    f"SELECT count(*) FROM {{}} WHERE y >= {1 << 39}": [(1 << 40,)],
+}
+
+
+def test_queries_of_an_endless_axis_cost_what_they_choose(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    place = table(tmp_path / "r", (1 << 40, 2), (1 << 20, 2))
+    frazil.spark.attach("endless", str(place), spark=spark)
+    for query, expected in ENDLESS_QUERIES.items():
+        with memory(100 * MIB):
+            found = frazil.spark.sql(query.format("frazil.endless"), spark=spark).collect()
+        assert [tuple(row) for row in found] == expected, query
 
 
 def test_sums_that_64_bits_cannot_hold_are_not_told(tmp_path: Path) -> None:

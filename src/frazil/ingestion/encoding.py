@@ -117,6 +117,8 @@ def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa
         return plain
     if dtype.kind == "S":
         return base64.standard_b64decode(attrs[FILL])
+    if dtype.kind == "U":
+        return str(attrs[FILL])
     from xarray.backends.zarr import FillValueCoder
 
     return FillValueCoder.decode(attrs[FILL], dtype.str)

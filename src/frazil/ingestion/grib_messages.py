@@ -19,6 +19,7 @@ BLOCK: Final = 64 << 10
 """Bytes that are read at once."""
 _BITMAP: Final = b"\x06"
 """Section of the second edition with the bitmap; that with the values follows."""
+_VALUES: Final = b"\x07"
 _SCALING: Final = ("referenceValue", "binaryScaleFactor", "decimalScaleFactor")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -77,6 +78,12 @@ def messages(file: Window, url: str) -> Iterator[tuple[int, int, bytes]]:
         head = file.get(at, 16).ljust(16, b"\0")
         length = int.from_bytes(head[8:] if head[7] == 2 else head[4:7], "big")
         header = _header(file, at, length)  # now, as the end is read with the next header
+        if head[7] == 2 and _has_more_fields(file, at, length):
+            raise bad_file(
+                "a GRIB message holds several fields, which is not supported; write each into a"
+                " message of its own, as grib_copy of eccodes does",
+                url,
+            )
         if length < len(head) or file.get(at + length - 4, 4) != b"7777":
             raise bad_file("a GRIB message is damaged or cut off", url)
         yield at, length, header
@@ -107,6 +114,17 @@ def _end_of_header_2(file: Window, offset: int, length: int) -> int:
             break
         at += max(5, int.from_bytes(size, "big"))
     return at
+
+
+def _has_more_fields(file: Window, offset: int, length: int) -> bool:
+    """Whether other sections than the end follow the first values."""
+    at = 16
+    while at < length:
+        size, number = file.get(offset + at, 4), file.get(offset + at + 4, 1)
+        at += max(5, int.from_bytes(size, "big"))
+        if number == _VALUES:
+            return at + len(b"7777") < length
+    return False
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import h5py
 import numpy as np
@@ -26,6 +26,14 @@ from frazil.ingestion.encoding import (
 )
 from frazil.ingestion.hdf_files import HdfFiles, HdfItem, attributes_of
 from frazil.ingestion.names import VariableChoice
+from frazil.ingestion.netcdf4 import (
+    by_shown_name,
+    filled_up,
+    find_variable,
+    is_bare,
+    shown_shape,
+    unlimited_lengths,
+)
 from frazil.ingestion.records import (
     PHONY,
     Array,
@@ -39,8 +47,6 @@ from frazil.ingestion.records import (
 )
 from frazil.ingestion.sources import bad_file, display_url, look, read_range
 
-_NO_VARIABLE: Final = b"This is a netCDF dimension but not a netCDF variable"
-
 
 def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
     """The variables of a group, its attributes, and notes on what is left out."""
@@ -49,18 +55,22 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
         found = files.find(group)
         if found is None or not isinstance(found.item, h5py.Group):
             raise bad_file(f"there is no group {group!r}", url)
-        members = dict(files.members(found))
+        stored = dict(files.members(found))
+        members = by_shown_name(stored)
         items = {name: each for name, each in members.items() if not choice.drops(name, members)}
         below = [name for name, each in items.items() if isinstance(each.item, h5py.Group)]
         datasets = {
             name: each
             for name, each in items.items()
-            if isinstance(each.item, h5py.Dataset) and not _is_bare(each.item)
+            if isinstance(each.item, h5py.Dataset) and not is_bare(each.item)
         }
         for name, each in datasets.items():
             _require_known_type(name, each)
             files.require_sources(each)
-        numbers = _dimension_numbers(items)
+        bare = {name: each for name, each in stored.items() if is_bare(each.item)}
+        for each in bare.values():
+            files.require_sources(each)
+        numbers = _dimension_numbers(stored)
         attributes = {name: attributes_of(each.item) for name, each in datasets.items()}
         described = {
             name: (
@@ -71,8 +81,12 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
             for name, each in datasets.items()
         }
         names = choice.chosen(described)
+        lengths = unlimited_lengths(
+            {**datasets, **bare},
+            ((described[name][0], each.item) for name, each in datasets.items()),
+        )
         variables = [
-            _variable(files, name, each, *described[name][:2], loads=name in names)
+            _variable(files, name, each, *described[name][:2], lengths, loads=name in names)
             for name, each in datasets.items()
         ]
         if not variables and below:
@@ -95,19 +109,15 @@ def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
     """Values of a region of a variable, as stored."""
     path = f"{source.group}/{name}"
     with HdfFiles(source) as files:
-        found = files.find(path)
+        found = find_variable(files, source.group, name)
         if found is None or not isinstance(found.item, h5py.Dataset):
             raise bad_file(f"the file has no variable {path!r} any more", source.url)
         files.require_sources(found)
-        return _values(files, found, path, region)
-
-
-def _is_bare(dataset: h5py.Dataset) -> bool:
-    """Whether this is a dimension of NetCDF4 that no variable belongs to."""
-    if not h5py.h5ds.is_scale(dataset.id):
-        return False
-    name = dataset.attrs.get("NAME")
-    return isinstance(name, bytes) and name.startswith(_NO_VARIABLE)
+        values = _values(files, found, path, region)
+        if not region:
+            return values
+        shape = tuple(part.stop - part.start for part in region)
+        return filled_up(values, shape, _fill_of(found.item))
 
 
 def _require_known_type(name: str, found: HdfItem) -> None:
@@ -134,6 +144,7 @@ def _variable(
     found: HdfItem,
     dims: tuple[str, ...],
     attributes: dict[str, Any],
+    lengths: Mapping[str, int],
     *,
     loads: bool,
 ) -> FileVariable:
@@ -144,10 +155,11 @@ def _variable(
     dtype = np.dtype("O") if is_text else _plain_dtype(dataset.dtype)
     if "_FillValue" in dataset.attrs:
         attributes |= encoded_attributes(dataset.attrs["_FillValue"], dtype)
+    shape = shown_shape(dataset, dims, lengths)
     made = FileVariable(
         name=name,
         dims=dims,
-        shape=tuple(map(int, dataset.shape)),
+        shape=shape,
         chunks=tuple(max(1, int(n)) for n in (dataset.chunks or dataset.shape)),
         encoding=_bare_encoding(name, found, dtype),
         attributes=ordered_json(attributes),
@@ -155,10 +167,11 @@ def _variable(
     )
     if loads or is_text:
         # Strings of any length lie in a heap of the file, out of reach of references.
-        return replace(made, values=_values(files, found, name, ()))
+        values = _values(files, found, name, ())
+        return replace(made, values=filled_up(values, shape, _fill_of(dataset)))
     try:
         encoding, is_usual = _filtered_encoding(dataset, dtype)
-        referred = replace(made, encoding=encoding, references=_references(files, name, found))
+        referred = replace(made, encoding=encoding, references=_references(files, made, found))
         if not is_usual:
             _try_out(referred, files, found)
     except ObstacleError as error:
@@ -189,14 +202,34 @@ def _encoding(dataset: h5py.Dataset, dtype: np.dtype[Any], codecs: list[dict[str
     return encoding_of(Meaning(dtype, value, canonical(codecs)))
 
 
+def _fill_of(dataset: h5py.Dataset) -> Any:  # noqa: ANN401  (a value of any type)
+    return "" if dataset.dtype.kind == "O" else dataset.fillvalue
+
+
 def _filtered_encoding(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> tuple[str, bool]:
     """The encoding of values that went through filters, and whether every reader has it."""
+    _require_usual_order(dataset)
     try:
         codecs = _codecs(dataset)
         return _encoding(dataset, dtype, codecs), is_plain(dtype, codecs)
     except Exception as error:  # a codec that zarr has not raises anything
         filters = ", ".join(map(str, dataset._filters))
         raise ObstacleError(f"it has filters without a codec ({filters})") from error
+
+
+def _require_usual_order(dataset: h5py.Dataset) -> None:
+    """Refuse filters that codecs do not stand for, or that h5py does not tell all of."""
+    plist = dataset.id.get_create_plist()
+    codes = [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
+    if len({*codes}) < len(codes):
+        raise ObstacleError("it goes through a filter twice")
+    before = codes[: codes.index(h5z.FILTER_SHUFFLE)] if h5z.FILTER_SHUFFLE in codes else []
+    # NetCDF adds checksums of four bytes before it shuffles: that can be undone if all is even.
+    is_even = (math.prod(dataset.chunks or ()) * dataset.dtype.itemsize + 4) % (
+        dataset.dtype.itemsize
+    ) == 0
+    if before and (before != [h5z.FILTER_FLETCHER32] or not is_even):
+        raise ObstacleError("it goes through the shuffle filter after another one")
 
 
 def _codecs(dataset: h5py.Dataset) -> list[dict[str, Any]]:
@@ -244,7 +277,7 @@ def _plain_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 # --- references ---
 
 
-def _references(files: HdfFiles, name: str, found: HdfItem) -> FileReferences:
+def _references(files: HdfFiles, made: FileVariable, found: HdfItem) -> FileReferences:
     dataset = found.item
     _require_plain_bytes(dataset)
     plist = dataset.id.get_create_plist()
@@ -256,7 +289,7 @@ def _references(files: HdfFiles, name: str, found: HdfItem) -> FileReferences:
     if layout == h5d.VIRTUAL:
         raise ObstacleError("it is a virtual dataset, whose values are in other datasets")
     if layout == h5d.CHUNKED:
-        return _chunks(name, found)
+        return _chunks(made, found)
     if plist.get_external_count():
         segments, size = _filled(files, found)
         if len(segments) > 1:
@@ -318,8 +351,11 @@ def _raw_values(files: HdfFiles, found: HdfItem, region: tuple[slice, ...]) -> A
     return values.reshape(shape)[(slice(None), *region[1:])] if region else values.reshape(shape)
 
 
-def _chunks(name: str, found: HdfItem) -> FileReferences:
+def _chunks(made: FileVariable, found: HdfItem) -> FileReferences:
     dataset, low = found.item, found.item.id
+    lengths = zip(dataset.shape, made.shape, dataset.chunks, strict=True)
+    if any(stored < shown and stored % chunk for stored, shown, chunk in lengths):
+        raise ObstacleError("it is shorter than its dimension, and ends inside a chunk")
     rows: list[tuple[int, int, int]] = []
     places: list[tuple[int, ...]] = []
 
@@ -329,7 +365,7 @@ def _chunks(name: str, found: HdfItem) -> FileReferences:
 
     low.chunk_iter(take)
     if len(rows) != low.get_num_chunks():
-        raise bad_file(f"the index of the chunks of {name!r} cannot be read", found.url)
+        raise bad_file(f"the index of the chunks of {made.name!r} cannot be read", found.url)
     if not rows:
         return FileReferences.of_file(found.url, [], [], [])
     columns = np.array(rows, np.uint64)
@@ -338,9 +374,8 @@ def _chunks(name: str, found: HdfItem) -> FileReferences:
             "some of its chunks skipped a filter when they were written, which references cannot"
             " express"
         )
-    grid = tuple(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
     coords = np.array(places, np.int64) // np.array(dataset.chunks)
-    index = np.ravel_multi_index(tuple(coords.T), grid)
+    index = np.ravel_multi_index(tuple(coords.T), made.grid)
     return FileReferences.of_file(found.url, index, columns[:, 0], columns[:, 1])
 
 

@@ -80,6 +80,8 @@ class HdfFiles:
         """What a group has; links that lead nowhere are left out."""
         assert isinstance(group.item, h5py.Group)
         for name in group.item:
+            if isinstance(name, bytes):
+                raise bad_file(f"something is called {name!r}, which is no text", group.url)
             found = self._member(group, name, DEPTH)
             if found is not None:
                 yield name, found

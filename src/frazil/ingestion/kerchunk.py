@@ -54,7 +54,7 @@ def scan_kerchunk_json(source: InputFile) -> ParsedFile:
         for key, value in refs.items():
             if key.startswith(start) and not key[len(start) :].startswith("."):
                 index = _index(key[len(start) :], separator, grid, url)
-                yield index, _inline(value) if isinstance(value, str) else places.range(value)
+                yield index, _inline(value, url) if isinstance(value, str) else places.range(value)
 
     return _parsed(refs, source, rows_of)
 
@@ -76,7 +76,7 @@ def _parsed(
         if "/" not in name:
             start = f"{prefix}{name}/"
             array, attrs = _document(meta[start + _META]), _document(meta.get(f"{start}.zattrs"))
-            refs = _references(rows_of(start, array))
+            refs = _references(rows_of(start, array), name, source.url)
             variables.append(zarr2_variable(name, array, attrs, refs, source.url))
     inner = [name for name in names if "/" in name]
     notes = (f"arrays in groups that are not taken: {', '.join(inner)}",) if inner else ()
@@ -136,13 +136,16 @@ def _index(key: str, separator: str, grid: tuple[int, ...], url: str) -> int:
     return chunk_number(coords, grid)
 
 
-def _inline(value: str) -> bytes:
-    if value.startswith(_INLINE_BASE64):
-        return base64.b64decode(value[len(_INLINE_BASE64) :])
-    return value.encode()
+def _inline(value: str, url: str) -> bytes:
+    if not value.startswith(_INLINE_BASE64):
+        return value.encode()
+    try:
+        return base64.b64decode(value[len(_INLINE_BASE64) :], validate=True)
+    except ValueError:
+        raise bad_file("the bytes of a chunk are damaged: they are no base64", url) from None
 
 
-def _references(found: Iterator[Row]) -> FileReferences:
+def _references(found: Iterator[Row], name: str, url: str) -> FileReferences:
     rows: list[tuple[int, int, int, str]] = []
     inline = bytearray()
     for index, value in found:
@@ -151,6 +154,8 @@ def _references(found: Iterator[Row]) -> FileReferences:
             inline += value
         else:
             rows.append((index, *value))
+        if not rows[-1][2]:
+            raise bad_file(f"a chunk of {name!r} is empty", url)
     return FileReferences.of_rows(rows, bytes(inline))
 
 

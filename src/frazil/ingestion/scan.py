@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
+from frazil.ids import require_usable_name
 from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.parsers import Format, detect_format, parse_format
@@ -85,12 +86,14 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
         parsed = scan_parsed(source, found, choice)
     if not parsed.variables:
         raise bad_file("there are no variables in it", task.url)
+    for variable in parsed.variables:
+        _require_names(variable, task.url)
     variables = _settled(parsed.variables)
     if identity is None:
         from frazil.ingestion.parsers import folder_identity
 
         identity = folder_identity(variables)
-    return FileScan(
+    made = FileScan(
         task.url,
         found,
         identity,
@@ -101,6 +104,8 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
         task.allowed,
         tuple(sorted(choice.found)),
     )
+    _ = made.sizes  # refuses dimensions of two lengths
+    return made
 
 
 def unless_known(outcome: Outcome, known: Mapping[bytes, bytes]) -> Outcome:
@@ -115,6 +120,24 @@ def unless_known(outcome: Outcome, known: Mapping[bytes, bytes]) -> Outcome:
     except InvalidInputError as error:
         return ScanFailure(outcome.url, str(error), str(error.kind))
     return SkippedFile(outcome.url)
+
+
+def _require_names(variable: FileVariable, url: str) -> None:
+    name = variable.name
+    if len(variable.dims) != len(variable.shape):
+        raise bad_file(
+            f"the variable {name!r} has {len(variable.shape)} dimensions and"
+            f" {len(variable.dims)} names of dimensions",
+            url,
+        )
+    try:
+        require_usable_name(f"/{name}")
+    except InvalidInputError as error:
+        raise bad_file(
+            f"a variable is called {name!r}, which an array cannot be ({error.args[0]}); leave it"
+            " out with drop",
+            url,
+        ) from None
 
 
 def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:

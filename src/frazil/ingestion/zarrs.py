@@ -152,7 +152,7 @@ def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> 
     meta = _read(f"{base}/{name}/.zarray", options)
     attrs = _read(f"{base}/{name}/.zattrs", options) if f"{name}/.zattrs" in keys else {}
     separator = str(meta.get("dimension_separator", "."))
-    refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys)
+    refs = _references(f"{name}/", separator, meta["shape"], meta["chunks"], keys, base)
     return zarr2_variable(name, meta, attrs, refs, base)
 
 
@@ -163,6 +163,8 @@ def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVar
             encoding = encoding_from(known)
     except (ValueError, KeyError, TypeError) as error:
         raise bad_file(f"the array {name!r} is not supported: {error}", base) from None
+    if meta.get("storage_transformers"):
+        raise bad_file(f"the array {name!r} has storage transformers", base)
     if meta["chunk_grid"]["name"] != "regular":
         raise bad_file(f"the array {name!r} has no regular chunk grid", base)
     chunks = tuple(meta["chunk_grid"]["configuration"]["chunk_shape"])
@@ -170,7 +172,7 @@ def _from_v3(base: str, name: str, meta: dict[str, Any], keys: _Keys) -> FileVar
     is_default = spelled["name"] == "default"
     separator = (spelled.get("configuration") or {}).get("separator", "/" if is_default else ".")
     start = f"{name}/c{separator}" if is_default and meta["shape"] else f"{name}/"
-    refs = _references(start, separator, meta["shape"], chunks, keys)
+    refs = _references(start, separator, meta["shape"], chunks, keys, base)
     return variable_from(name, meta, encoding, refs)
 
 
@@ -188,6 +190,7 @@ def _references(
     shape: list[int],
     chunks: list[int] | tuple[int, ...],
     keys: _Keys,
+    base: str,
 ) -> FileReferences:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
     rows: list[tuple[int, int, int, str]] = []
@@ -197,5 +200,7 @@ def _references(
             continue
         coords = chunk_in_grid(name, separator, grid) if grid or name in ("c", "0") else None
         if coords is not None:
+            if not size:  # as a writer that was killed may leave it
+                raise bad_file(f"the chunk {key!r} is empty", base)
             rows.append((chunk_number(coords, grid), 0, size, location))
     return FileReferences.of_rows(rows)

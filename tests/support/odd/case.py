@@ -61,6 +61,8 @@ def ramp(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
             values = numbers % 3 == 0
         case "S":
             values = np.array([f"t{n}".encode() for n in numbers])
+        case "U":
+            values = np.array([f"ü{n}" for n in numbers])
         case "f":
             values = numbers * 1.5
         case "c":

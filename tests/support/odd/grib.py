@@ -122,6 +122,7 @@ def _cases() -> Iterator[Case]:
         more: dict[str, Any] = {} if is_known else {"outcome": Outcome.COPIED, "told": "gribberish"}
         yield case(f"{packing}", 2, {**REGULAR, "packingType": packing}, **more)
     yield Case("grib2/cut", cut, nothing, Outcome.REFUSED, "cut off")
+    yield Case("grib2/together", together, nothing, Outcome.REFUSED, "several fields")
     yield Case("grib2/twice", twice, nothing, Outcome.REFUSED, "same field")
 
 
@@ -129,6 +130,22 @@ def cut(folder: Path) -> Path:
     made = write("regular_ll_pl_grib2", REGULAR, (0, 12), folder)
     made.write_bytes(made.read_bytes()[:-10])
     return made
+
+
+def together(folder: Path) -> Path:
+    """Two fields in one message, as winds often are."""
+    parts = eccodes.codes_grib_multi_new()
+    for level in (500, 850):
+        handle = eccodes.codes_grib_new_from_samples("regular_ll_pl_grib2")
+        for key, value in {**REGULAR, "level": level}.items():
+            eccodes.codes_set(handle, key, value)
+        eccodes.codes_set_values(handle, np.arange(24.0) + level)
+        eccodes.codes_grib_multi_append(handle, 4, parts)
+        eccodes.codes_release(handle)
+    with (folder / "odd.grib").open("wb") as file:
+        eccodes.codes_grib_multi_write(parts, file)
+    eccodes.codes_grib_multi_release(parts)
+    return folder / "odd.grib"
 
 
 def twice(folder: Path) -> Path:

@@ -125,6 +125,26 @@ def unknown_filter(file: h5py.File) -> None:
     h5py.Dataset(made).id.write_direct_chunk((0,), bytes(16), filter_mask=0)
 
 
+def filters(names: tuple[str, ...], file: h5py.File) -> None:
+    """Filters in any order, and more than once."""
+    plist = h5p.create(h5p.DATASET_CREATE)
+    plist.set_chunk(CHUNKS)
+    for name in names:
+        match name:
+            case "gzip":
+                plist.set_deflate(5)
+            case "shuffle":
+                plist.set_shuffle()
+            case _:
+                plist.set_fletcher32()
+    made = h5d.create(file.id, b"v", h5t.NATIVE_INT32, h5s.create_simple(SHAPE), plist)
+    made.write(h5s.ALL, h5s.ALL, ramp(SHAPE, "<i4"))
+
+
+def called(name: bytes, file: h5py.File) -> None:
+    file[name] = ramp(SHAPE, "i4")
+
+
 def scalars(file: h5py.File) -> None:
     file["number"] = 5
     file["flag"] = True
@@ -342,6 +362,20 @@ def _cases() -> Iterator[Case]:
     yield case(
         "unknown-filter", unknown_filter, outcome=Outcome.REFUSED, told="32999", truth=nothing
     )
+    yield case("sum-then-gzip", partial(filters, ("sum", "gzip")))
+    yield case("sum-then-shuffle", partial(filters, ("sum", "shuffle")))
+    for order, told in (
+        (("gzip", "shuffle"), "shuffle"),
+        (("gzip", "gzip"), "twice"),
+        (("shuffle", "shuffle"), "twice"),
+        (("shuffle", "sum", "gzip", "sum"), "twice"),
+    ):
+        label = "-then-".join(order)
+        yield case(label, partial(filters, order), outcome=Outcome.COPIED, told=told)
+    for name in (b"zarr.json", b"back\\slash", b"no text \xff"):
+        put = partial(called, name)
+        label = f"called-{name.decode('ascii', 'replace')}"
+        yield case(label, put, outcome=Outcome.REFUSED, told="called", truth=nothing)
     yield case("scalars", scalars)
     yield case("texts", texts)
     yield case("enumerated", enumerated)

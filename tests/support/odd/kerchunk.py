@@ -131,6 +131,22 @@ def _cases() -> Iterator[Case]:
             "was not allowed",
             allow=beside,
         )
+    for name, value, told in (
+        ("no-base64", "base64:!!!!", "base64"),
+        ("cut-base64", "base64:" + _base64(VALUES[:4])[:-1], "base64"),
+        ("empty", "", "is empty"),
+        ("empty-base64", "base64:", "is empty"),
+        ("empty-range", ["others/data.bin", 4, 0], "is empty"),
+    ):
+        refs = {"v/0": value, "v/1": second}
+        yield Case(
+            f"kerchunk/{name}",
+            partial(write, refs),
+            nothing,
+            Outcome.REFUSED,
+            told,
+            allow=beside,
+        )
     for as_parquet in (False, True):
         name = "parquet" if as_parquet else "json"
         make = partial(of_hdf, as_parquet=as_parquet)

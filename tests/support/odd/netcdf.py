@@ -108,6 +108,26 @@ def ragged(file: Any) -> None:
         made[number] = np.arange(number + 1, dtype="i4")
 
 
+def named_as_dimension(dims: tuple[str, ...], file: Any) -> None:
+    """A variable that has the name of a dimension and is none of its labels."""
+    file.createDimension("y", 2)
+    shape = tuple(len(file.dimensions[dim]) for dim in dims)
+    file.createVariable("x", "f4", dims)[...] = ramp(shape, "f4")
+    file.createVariable("v", "f4", ("x",))[:] = ramp((5,), "f4")
+
+
+def of_unequal_lengths(rows: int, settings: dict[str, Any], file: Any) -> None:
+    """Variables along an unlimited dimension, one of which was written less often."""
+    file.createVariable("v", "f4", ("t", "x"))[0:6] = ramp((6, 5), "f4")
+    made = file.createVariable("w", "i2", ("t", "x"), **settings)
+    made[0:rows] = ramp((rows, 5), "i2")
+
+
+def few_labels(file: Any) -> None:
+    file.createVariable("t", "f8", ("t",))[0:2] = [1, 2]
+    file.createVariable("v", "f4", ("t", "x"))[0:6] = ramp((6, 5), "f4")
+
+
 def cut(kind: str, folder: Path) -> Path:
     made = write(kind, partial(records, ("f4", "i2")), folder)
     made.write_bytes(made.read_bytes()[:-9])
@@ -151,6 +171,35 @@ def _cases() -> Iterator[Case]:
         yield Case(f"netcdf4/{label}", partial(write, "NETCDF4", partial(options, given)), read)
     for label, put in (("texts", texts), ("group", of_group), ("pair", records_of_types)):
         yield Case(f"netcdf4/{label}", partial(write, "NETCDF4", put), read)
+    for label, dims in (("field", ("y", "x")), ("scalar", ())):
+        for kind in ("NETCDF4", "NETCDF3_CLASSIC"):
+            made = partial(write, kind, partial(named_as_dimension, dims))
+            yield Case(f"{kind.lower()}/{label}-named-as-dimension", made, read)
+    for kind in ("NETCDF4", "NETCDF3_CLASSIC"):
+        for label, rows, more in (
+            ("shorter", 3, {}),
+            ("shorter-filled", 3, {"fill_value": -7}),
+            ("shorter-never", 0, {}),
+        ):
+            put = partial(of_unequal_lengths, rows, more)
+            yield Case(f"{kind.lower()}/{label}", partial(write, kind, put), read)
+        yield Case(f"{kind.lower()}/few-labels", partial(write, kind, few_labels), read)
+    halves = partial(of_unequal_lengths, 3, {"chunksizes": (2, 5), "zlib": True})
+    yield Case(
+        "netcdf4/shorter-chunks",
+        partial(write, "NETCDF4", halves),
+        read,
+        Outcome.COPIED,
+        "shorter than",
+    )
+    unfilled = partial(of_unequal_lengths, 3, {"fill_value": False})
+    yield Case(
+        "netcdf4/shorter-unfilled",
+        partial(write, "NETCDF4", unfilled),
+        nothing,
+        Outcome.REFUSED,
+        "has the lengths",
+    )
     yield Case("netcdf4/ragged", partial(write, "NETCDF4", ragged), nothing, Outcome.REFUSED, "'v'")
     for kind, told in (("NETCDF3_CLASSIC", "shorter than its header"), ("NETCDF4", "HDF5")):
         yield Case(f"{kind.lower()}/cut", partial(cut, kind), nothing, Outcome.REFUSED, told)

@@ -72,8 +72,31 @@ def damaged(text: str, folder: Path) -> Path:
     return made
 
 
+def empty_chunk(version: int, folder: Path) -> Path:
+    """A file that somebody was about to write."""
+    made = write(version, "<f4", {"compressors": None}, folder)
+    next(each for each in (made / "v/0.0", made / "v/c/0/0") if each.exists()).write_bytes(b"")
+    return made
+
+
+def document(change: dict[str, Any], folder: Path) -> Path:
+    """An array of Zarr 3 with some other fields."""
+    made = write(3, "<i4", {}, folder)
+    about = json.loads((made / "v" / "zarr.json").read_text())
+    (made / "v" / "zarr.json").write_text(json.dumps({**about, **change}))
+    return made
+
+
+def dimensions(names: Any, folder: Path) -> Path:
+    made = write(2, "<i4", {}, folder)
+    (made / "v" / ".zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": names}))
+    return made
+
+
 def _cases() -> Iterator[Case]:
     for version in (2, 3):
+        empty = partial(empty_chunk, version)
+        yield Case(f"zarr{version}/empty-chunk", empty, nothing, Outcome.REFUSED, "is empty")
         for dtype in TYPES:
             yield case(f"type-{dtype}", version, dtype)
         yield case("bare", version, compressors=None)
@@ -94,6 +117,15 @@ def _cases() -> Iterator[Case]:
     yield case("delta", 2, filters=[numcodecs.Delta(dtype="<i4")])
     yield case("slashes", 2, chunk_key_encoding={"name": "v2", "separator": "/"})
     yield case("letters", 2, "S5")
+    yield case("wide-letters", 2, "<U5")
+    yield case("wide-letters-big", 2, ">U5", compressors=None)
+    yield case("wide-letters", 3, "<U5")
+    transformed = partial(document, {"storage_transformers": [{"name": "x"}]})
+    yield Case("zarr3/transformed", transformed, nothing, Outcome.REFUSED, "transformers")
+    for label, names in (("few", ["x"]), ("many", ["x", "y", "z"])):
+        made = partial(dimensions, names)
+        told = "names of dimensions"
+        yield Case(f"zarr2/dimensions-{label}", made, nothing, Outcome.REFUSED, told)
     yield case(
         "pair", 2, np.dtype([("u", "<f4"), ("v", "<i2")]), outcome=Outcome.REFUSED, told="'v'"
     )

@@ -7,6 +7,7 @@ every function means what it means to Spark.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import Mask
 from frazil.errors import FrazilError
 from frazil.spark.errors import spark_errors, without_pyspark_logging
-from frazil.spark.reading.axis_masks import full_mask, require_few
+from frazil.spark.reading.axis_masks import full_runs
 from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened
 from frazil.spark.reading.columns import arrow_schema, cast
+from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.spark.reading.selecting import checked
 from frazil.spark.reading.where import Compare, Condition, IsNull, OneOf, leaves, parse_where
@@ -55,7 +56,7 @@ class Conjunct:
 class Pushed:
     """What of a query the source can apply."""
 
-    masks: dict[int, Mask] = field(default_factory=dict)
+    places: dict[int, Runs] = field(default_factory=dict)
     """along axes, where rows can be"""
     values: list[str] = field(default_factory=list)
     """conditions on values, for the source"""
@@ -66,18 +67,18 @@ class Pushed:
     left: list[tuple[str, str]] = field(default_factory=list)
     """those that Spark applies, and why"""
 
-    def narrow(self, axis: int, mask: Mask) -> None:
+    def narrow(self, axis: int, places: Runs) -> None:
         """Leave only some places of an axis."""
-        known = self.masks.get(axis)
-        self.masks[axis] = mask if known is None else known & mask
+        known = self.places.get(axis)
+        self.places[axis] = places if known is None else known & places
 
     def options(self, scan: Scan) -> dict[str, str]:
         """The options of the source for all this."""
         found = {}
         chosen = [
-            f"{backquoted(scan.axes[axis].name)}={runs_text(mask)}"
-            for axis, mask in sorted(self.masks.items())
-            if not mask.all()
+            f"{backquoted(scan.axes[axis].name)}={runs_text(runs)}"
+            for axis, runs in sorted(self.places.items())
+            if runs.count < scan.shape[axis]
         ]
         if chosen:
             found["isel"] = ", ".join(chosen)
@@ -86,10 +87,10 @@ class Pushed:
         return found
 
 
-def runs_text(mask: Mask) -> str:
-    """The places where a mask says yes, as `isel` writes them."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.view(np.int8), [0]])))
-    runs = [f"{start}:{stop}" for start, stop in edges.reshape(-1, 2).tolist()]
+def runs_text(places: Runs) -> str:
+    """Places as `isel` writes them."""
+    ends = zip(places.starts.tolist(), places.stops.tolist(), strict=True)
+    runs = [f"{start}:{stop}" for start, stop in ends]
     return runs[0] if len(runs) == 1 else f"[{', '.join(runs)}]" if runs else "0:0"
 
 
@@ -111,10 +112,8 @@ def push_conditions(
         elif not axes:
             found.left.append((each.text, "it is about no dimension"))
         elif simple is not None and len(axes) == 1:
-            mask = full_mask(scan, simple, axes[0])
-            require_few(scan.shape[axes[0]])
-            everywhere = np.ones(scan.shape[axes[0]], bool)
-            found.narrow(axes[0], everywhere if mask is None else mask.whole())
+            runs = full_runs(scan, simple, axes[0])
+            found.narrow(axes[0], Runs.one(0, scan.shape[axes[0]]) if runs is None else runs)
             found.exact.append(each)
         else:
             for_spark.setdefault(axes, []).append(each)
@@ -183,7 +182,7 @@ def _evaluate(
 ) -> None:
     """Let Spark say where conditions hold, on a table of the coordinates alone."""
     shape = tuple(scan.shape[axis] for axis in axes)
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     if size > MOST_LABELS:
         why = f"it is about {size} labels, and at most {MOST_LABELS} are looked at beforehand"
         found.left += [(each.text, why) for each in conjuncts]
@@ -201,13 +200,13 @@ def _evaluate(
     mask = np.zeros(size, bool)
     mask[[row[0] for row in rows]] = True
     if len(axes) == 1:
-        found.narrow(axes[0], mask)
+        found.narrow(axes[0], Runs.where(mask))
         found.exact += conjuncts
         return
     box = mask.reshape(shape)
     for number, axis in enumerate(axes):
         others = tuple(n for n in range(len(axes)) if n != number)
-        found.narrow(axis, np.asarray(box.any(axis=others)))
+        found.narrow(axis, Runs.where(np.asarray(box.any(axis=others))))
     found.weak += conjuncts
 
 
@@ -217,7 +216,7 @@ def coordinate_frame(
     """The labels at the crossings of some axes as a small table, numbered in row order."""
     columns = [scan.coordinates[name] for name in names]
     arrays = label_arrays(scan, columns, axes)
-    size = int(np.prod([scan.shape[axis] for axis in axes], dtype=np.int64))
+    size = math.prod(scan.shape[axis] for axis in axes)
     kinds = schema_of(scan, columns)
     schema = t.StructType([*kinds, t.StructField(POSITION, t.LongType())])
     table = pa.Table.from_arrays([*arrays, pa.array(np.arange(size))], schema=arrow_schema(schema))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ def cost_of(scan: Scan, before: BlockGrid, grid: BlockGrid) -> Cost:
         size += _cells(column, grid) * column.variable.itemsize
         stored += _stored(scan, column, touched)
         all_chunks += touched.size
-        all_size += int(np.prod(column.variable.shape, dtype=np.int64)) * column.variable.itemsize
+        all_size += math.prod(column.variable.shape) * column.variable.itemsize
     return Cost(chunks, all_chunks, size, all_size, stored, needed - chunks)
 
 

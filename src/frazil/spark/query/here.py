@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from frazil.spark.reading.aggregating import (
     reduce_all,
 )
 from frazil.spark.reading.answering import Answered
-from frazil.spark.reading.axis_masks import all_places, full_mask
+from frazil.spark.reading.axis_masks import full_runs
 from frazil.spark.reading.cells import (
     LabelCache,
     NarrowedRegion,
@@ -34,7 +35,9 @@ from frazil.spark.reading.cells import (
 from frazil.spark.reading.columns import arrow_schema, cast
 from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, plan_blocks
 from frazil.spark.reading.reducing import countable
+from frazil.spark.reading.runs import require_few
 from frazil.spark.reading.scan import Scan
+from frazil.spark.reading.stored import Places, first_of, length_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,7 +139,7 @@ def answered_here(plan: AggregateScan) -> Answered:
 def kept_rows(plan: AggregateScan, grid: BlockGrid, *, apart: bool = False) -> int:
     """How many rows aggregates can have at most; `apart` when labels of axes need not meet."""
     sizes = [min(len(grid.blocks[axis]) * grid.block[axis], grid.shape[axis]) for axis in plan.kept]
-    return max(sizes, default=0) if apart else int(np.prod(sizes, dtype=np.int64))
+    return max(sizes, default=0) if apart else math.prod(sizes)
 
 
 def read_labels_here(plan: AggregateScan) -> pa.Table:
@@ -146,26 +149,27 @@ def read_labels_here(plan: AggregateScan) -> pa.Table:
     is enough for extremes and for distinct labels.
     """
     scan, schema = plan.scan, arrow_schema(plan.schema)
-    masks = [full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes))]
-    places = [
-        all_places(size) if mask is None else mask.places()
-        for size, mask in zip(scan.shape, masks, strict=True)
+    chosen = [full_runs(scan, scan.condition, axis) for axis in range(len(scan.axes))]
+    places: list[Places] = [
+        slice(0, size) if runs is None else runs.places()
+        for size, runs in zip(scan.shape, chosen, strict=True)
     ]
-    if not all(map(len, places)):
+    if not all(map(length_of, places)):
         return schema.empty_table()
-    size = max(len(places[axis]) for axis in plan.kept)
+    size = max(length_of(places[axis]) for axis in plan.kept)
+    require_few(size)
     arrays: list[pa.Array] = []
     for column in scan.columns[: plan.labels]:
         region = tuple(
-            each if axis in column.axes else each[:1] for axis, each in enumerate(places)
+            each if axis in column.axes else first_of(each) for axis, each in enumerate(places)
         )
-        shape = tuple(map(len, region))
+        shape = tuple(map(length_of, region))
         (values,) = columns_of(replace(scan, columns=(column,)), NarrowedRegion(region, None))
         labels = flattened(values, shape, tuple(slice(0, n) for n in shape), None)
-        chosen = labels.take(pa.array(np.minimum(np.arange(size), len(labels) - 1)))
-        arrays.append(cast(column.name, chosen, schema.field(len(arrays)).type))
+        taken = labels.take(pa.array(np.minimum(np.arange(size), len(labels) - 1)))
+        arrays.append(cast(column.name, taken, schema.field(len(arrays)).type))
     rows = np.zeros(size, np.int64)
-    rows[0] = countable(map(len, places))
+    rows[0] = countable(map(length_of, places))
     return pa.Table.from_arrays([*arrays, pa.array(rows)], schema=schema)
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import Mask
 from frazil.spark.query import here
 from frazil.spark.query.costs import Cost, cost_of
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.reading.answering import Answered
 from frazil.spark.reading.partitions import plan_blocks, rows_of
 from frazil.spark.reading.read import read
+from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import Scan
 from frazil.spark.reading.skipping import without_hopeless
 
@@ -116,30 +116,22 @@ class Reading:
         return cost_of(own, replace(self.answered.grid, chosen=None), self.answered.grid)
 
 
-def first_cells(scan: Scan, masks: Mapping[int, Mask], wanted: int) -> dict[int, Mask]:
+def first_cells(scan: Scan, chosen: Mapping[int, Runs], wanted: int) -> dict[int, Runs]:
     """Places along axes that have enough cells between them, in as few chunks as will do."""
-    places = {
-        axis: np.flatnonzero(masks[axis]) if axis in masks else np.arange(size)
-        for axis, size in enumerate(scan.shape)
-    }
-    if not places or any(not len(each) for each in places.values()):
+    places = {axis: chosen.get(axis, Runs.one(0, size)) for axis, size in enumerate(scan.shape)}
+    if not places or not all(places.values()):
         return {}
     block = plan_blocks(scan, scan.data_columns()).block
-    chosen = {}
+    counts = {}
     for axis, each in places.items():
-        first = each[0] // block[axis]
-        chosen[axis] = int(np.count_nonzero(each // block[axis] == first))
+        first = int(each.starts[0]) // block[axis] * block[axis]
+        counts[axis] = (each & Runs.one(first, first + block[axis])).count
     for axis in reversed(places):  # more chunks, until there are enough cells
-        others = int(np.prod([n for a, n in chosen.items() if a != axis], dtype=np.int64))
-        if others * chosen[axis] >= wanted:
+        others = math.prod(n for a, n in counts.items() if a != axis)
+        if others * counts[axis] >= wanted:
             break
-        chosen[axis] = min(len(places[axis]), -(-wanted // others))
+        counts[axis] = min(places[axis].count, -(-wanted // others))
     for axis in places:  # and fewer of a chunk, where that is more than enough
-        others = int(np.prod([n for a, n in chosen.items() if a != axis], dtype=np.int64))
-        chosen[axis] = max(1, min(chosen[axis], -(-wanted // others)))
-    found = {}
-    for axis, count in chosen.items():
-        mask = np.zeros(scan.shape[axis], bool)
-        mask[places[axis][:count]] = True
-        found[axis] = mask
-    return found
+        others = math.prod(n for a, n in counts.items() if a != axis)
+        counts[axis] = max(1, min(counts[axis], -(-wanted // others)))
+    return {axis: places[axis].first(count) for axis, count in counts.items()}

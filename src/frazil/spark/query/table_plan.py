@@ -405,8 +405,8 @@ class TablePlan:
             )
         else:
             wanted = sum(map(int, counts))
-            for axis, mask in first_cells(scan, pushed.masks, wanted).items():
-                pushed.narrow(axis, mask)
+            for axis, places in first_cells(scan, pushed.places, wanted).items():
+                pushed.narrow(axis, places)
             reading.options.update(pushed.options(scan))
             reading.pushed.append(f"LIMIT {wanted}")
 

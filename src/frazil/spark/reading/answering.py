@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from frazil.cf.decoding import Values
-from frazil.spark.reading.axis_masks import full_mask
+from frazil.spark.reading.axis_masks import full_runs
 from frazil.spark.reading.known import (
     MOST_BLOCKS,
     Flags,
@@ -100,11 +100,11 @@ def _whole_blocks(
         return None
     whole = np.ones(grid.counts, np.bool_)
     for axis, blocks in enumerate(grid.blocks):
-        mask = full_mask(scan, condition, axis)
-        if mask is not None:
+        runs = full_runs(scan, condition, axis)
+        if runs is not None:
             starts = np.asarray(blocks, np.int64) * grid.block[axis]
             stops = np.minimum(starts + grid.block[axis], grid.shape[axis])
-            is_taken: Flags = mask.before(stops) - mask.before(starts) == stops - starts
+            is_taken: Flags = runs.before(stops) - runs.before(starts) == stops - starts
             whole &= _along(is_taken, axis, len(grid.counts))
     return whole
 

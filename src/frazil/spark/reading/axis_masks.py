@@ -1,136 +1,120 @@
 """Where along an axis a condition can hold.
 
 An axis may be far longer than what is chosen of it, and its length is what a document says. So
-only places are looked at that lie between the first and the last one that positions allow, a piece
-at a time.
+places are runs. What a condition says of numbers of places is computed from the comparison alone;
+labels are looked at only where this leaves places, a piece at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, TypeAlias
+from bisect import bisect_left, bisect_right
+from operator import itemgetter
+from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
-from frazil.cf.decoding import DecodedValues, Mask
-from frazil.errors import InvalidInputError
+from frazil.cf.decoding import DecodedValues
+from frazil.spark.reading.runs import Runs, require_few
 from frazil.spark.reading.scan import Column, Scan
-from frazil.spark.reading.selecting import axis_mask, literal
-from frazil.spark.reading.stored import Places, length_of, numbers_of, read_coordinate
-from frazil.spark.reading.where import All, Any_, Compare, Condition, OneOf, Positions
+from frazil.spark.reading.selecting import holds, literal
+from frazil.spark.reading.stored import Places, numbers_of, read_coordinate
+from frazil.spark.reading.where import (
+    All,
+    Any_,
+    Compare,
+    Condition,
+    IsNull,
+    Leaf,
+    OneOf,
+    Positions,
+    leaves,
+)
 
-Span: TypeAlias = tuple[int, int]
-"""from a place to before another"""
-
-MOST_PLACES: Final = 1 << 30
-"""Places of an axis that are looked at to find those that a condition chooses."""
 PIECE: Final = 1 << 22
 """Places whose labels are compared at once."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AxisMask:
-    """The places of an axis where a condition can hold."""
-
-    length: int
-    """of the axis"""
-    start: int
-    inside: Mask
-    """for each place from `start` on; all others are out"""
-
-    def any(self) -> bool:
-        """Whether there is a place."""
-        return bool(self.inside.any())
-
-    def all(self) -> bool:
-        """Whether all places are."""
-        return len(self.inside) == self.length and bool(self.inside.all())
-
-    def count(self) -> int:
-        """How many places there are."""
-        return int(np.count_nonzero(self.inside))
-
-    def places(self) -> npt.NDArray[np.int64]:
-        """The numbers of the places."""
-        return np.flatnonzero(self.inside) + self.start
-
-    def before(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """How many places come before others."""
-        counts: npt.NDArray[np.int64] = np.zeros(len(self.inside) + 1, np.int64)
-        np.cumsum(self.inside, out=counts[1:])
-        found: npt.NDArray[np.int64] = counts[np.clip(places - self.start, 0, len(self.inside))]
-        return found
-
-    def whole(self) -> Mask:
-        """For each place of the axis whether it is one."""
-        require_few(self.length)
-        found = np.zeros(self.length, bool)
-        found[self.start : self.start + len(self.inside)] = self.inside
-        return found
-
-
-def require_few(count: int) -> None:
-    """Refuse to look at more places of an axis than memory has room for.
-
-    Raises:
-        InvalidInputError: there are too many.
-    """
-    if count > MOST_PLACES:
-        raise InvalidInputError(
-            f"an axis has {count:,} places to be looked at, and at most {MOST_PLACES:,} are; "
-            "choose fewer by their positions (isel)"
-        )
-
-
-def all_places(length: int) -> npt.NDArray[np.int64]:
-    """The numbers of all places of an axis.
-
-    Raises:
-        InvalidInputError: there are too many.
-    """
-    require_few(length)
-    return np.arange(length)
-
-
-def full_mask(scan: Scan, condition: Condition | None, axis: int) -> AxisMask | None:
+def full_runs(scan: Scan, condition: Condition | None, axis: int) -> Runs | None:
     """The places of a whole axis where a condition can hold; None when it can everywhere.
 
     Raises:
-        InvalidInputError: too many places would have to be looked at.
+        InvalidInputError: too many labels would have to be looked at.
     """
     if condition is None:
         return None
-    length = scan.axes[axis].size
-    low, high = span_along(scan, condition, axis, (0, length))
-    masks = []
-    for first in range(low, max(high, low + 1), PIECE):
-        mask = mask_along(scan, condition, axis, slice(first, min(first + PIECE, high)))
-        if mask is None:
+    return runs_along(scan, condition, axis, Runs.one(0, scan.axes[axis].size))
+
+
+def runs_along(scan: Scan, condition: Condition, axis: int, within: Runs) -> Runs | None:
+    """Which of some places of an axis a condition can hold at; None when it can at all of them.
+
+    Raises:
+        InvalidInputError: too many labels would have to be looked at.
+    """
+    match condition:
+        case All(parts):
+            return _all_of(scan, parts, axis, within)
+        case Any_(parts):
+            found = [runs_along(scan, part, axis, within) for part in parts]
+            known = [each for each in found if each is not None]
+            return Runs.any_of(known) if len(known) == len(found) else None
+        case leaf if not _is_along(scan, leaf, axis):
             return None
-        masks.append(mask)
-        require_few(high - low)
-    return AxisMask(length, low, np.concatenate(masks))
-
-
-def mask_along(scan: Scan, condition: Condition, axis: int, places: Places) -> Mask | None:
-    """Where along an axis, at some places, a condition can hold; None when it can everywhere."""
-    require_few(length_of(places))
-
-    def look(name: str) -> DecodedValues:
-        return axis_values(scan, scan.coordinates[name], places)
-
-    return axis_mask(condition, axis, scan.known_values, look, lambda _: numbers_of(places))
+        case Positions():
+            return within & _positions(condition, within)
+        case leaf if _is_number(scan, leaf):
+            return within & _compared(leaf, scan, scan.axes[axis].size)
+        case leaf:
+            return _labelled(scan, leaf, within)
 
 
 def narrowed(scan: Scan, condition: Condition, axis: int, places: Places) -> Places:
-    """Places without those that positions rule out, where that costs nothing to tell."""
-    if not isinstance(places, slice):
-        return places
-    return slice(*span_along(scan, condition, axis, (places.start, places.stop)))
+    """Places of an axis without those where a condition cannot hold."""
+    found = runs_along(scan, condition, axis, Runs.at(places))
+    return places if found is None else found.places()
+
+
+def _all_of(scan: Scan, parts: tuple[Condition, ...], axis: int, within: Runs) -> Runs | None:
+    """What conditions leave one after the other; those that cost nothing to tell come first."""
+    found, is_any = within, False
+    for part in sorted(parts, key=lambda part: _needs_labels(scan, part, axis)):
+        left = runs_along(scan, part, axis, found)
+        if left is not None:
+            found, is_any = left, True
+    return found if is_any else None
+
+
+def _is_along(scan: Scan, leaf: Leaf, axis: int) -> bool:
+    known = scan.known_values
+    return known.axes[leaf.name] == (axis,) and leaf.name not in known.values
+
+
+def _is_number(scan: Scan, leaf: Leaf) -> bool:
+    """Whether labels are the numbers of places."""
+    column = scan.coordinates[leaf.name]
+    return column.variable is None or column.decoder is None
+
+
+def _needs_labels(scan: Scan, condition: Condition, axis: int) -> bool:
+    return any(
+        _is_along(scan, leaf, axis)
+        and not isinstance(leaf, Positions)
+        and not _is_number(scan, leaf)
+        for leaf in leaves(condition)
+    )
+
+
+def _labelled(scan: Scan, leaf: Compare | OneOf | IsNull, within: Runs) -> Runs:
+    """The places whose labels a comparison chooses."""
+    require_few(within.count)
+    column = scan.coordinates[leaf.name]
+    found: list[Runs] = []
+    for places in within.pieces(PIECE):
+        mask = holds(leaf, axis_values(scan, column, places))
+        if isinstance(places, slice):
+            found.append(Runs.where(mask, places.start))
+        else:
+            found.append(Runs.at(places[mask]))
+    return within & Runs.any_of(found)
 
 
 def axis_values(scan: Scan, column: Column, places: Places) -> DecodedValues:
@@ -143,68 +127,59 @@ def axis_values(scan: Scan, column: Column, places: Places) -> DecodedValues:
 # --- what positions tell ---
 
 
-def span_along(scan: Scan, condition: Condition, axis: int, within: Span) -> Span:
-    """The part of a span outside of which a condition cannot hold, by positions alone."""
-    spans = partial(span_along, scan, axis=axis, within=within)
-    found = within
-    match condition:
-        case All(parts):
-            found = _common([spans(part) for part in parts])
-        case Any_(parts):
-            found = _around([spans(part) for part in parts])
-        case Positions() if scan.known_values.axes[condition.name] == (axis,):
-            found = _positions(condition)
-        case Compare() | OneOf() if _is_number(scan, condition.name, axis):
-            dtype = scan.coordinates[condition.name].dtype
-            found = _compared(condition, lambda value: literal(value, dtype), within)
-    low, high = _common([within, found])
-    return (low, max(low, high))
-
-
-def _common(spans: list[Span]) -> Span:
-    return max(low for low, _ in spans), min(high for _, high in spans)
-
-
-def _around(spans: list[Span]) -> Span:
-    there = [span for span in spans if span[0] < span[1]] or spans[:1]
-    return min(low for low, _ in there), max(high for _, high in there)
-
-
-def _is_number(scan: Scan, name: str, axis: int) -> bool:
-    """Whether the labels of an axis are the numbers of its places."""
-    column = scan.coordinates.get(name)
-    return column is not None and column.variable is None and column.axes == (axis,)
-
-
-def _positions(chosen: Positions) -> Span:
-    if chosen.numbers:
-        return min(chosen.numbers), max(chosen.numbers) + 1
-    if chosen.runs:
-        return chosen.runs[0][0], chosen.runs[-1][1]
-    return chosen.start, chosen.stop
-
-
-def _compared(leaf: Compare | OneOf, number: Callable[[Any], Any], within: Span) -> Span:
-    if isinstance(leaf, OneOf):
-        if leaf.negated or not leaf.values:
-            return within
-        return _around([_one(number(value), "=", within) for value in leaf.values])
-    return _one(number(leaf.value), leaf.sign, within)
-
-
-def _one(value: Any, sign: str, within: Span) -> Span:  # noqa: ANN401  (a number)
-    if not math.isfinite(value):
+def _positions(chosen: Positions, within: Runs) -> Runs:
+    """The places that are chosen, those far from others left out."""
+    if not within:
         return within
+    low, high = int(within.starts[0]), int(within.stops[-1])
+    if chosen.numbers:
+        numbers = chosen.numbers
+        near = numbers[bisect_left(numbers, low) : bisect_left(numbers, high)]
+        return Runs.of((number, number + 1) for number in near)
+    if chosen.runs:
+        first = bisect_right(chosen.runs, low, key=itemgetter(1))
+        return Runs.of(chosen.runs[first : bisect_left(chosen.runs, high, key=itemgetter(0))])
+    if chosen.step == 1:
+        return Runs.one(chosen.start, chosen.stop)
+    skipped = max(0, -(-(low - chosen.start) // chosen.step))
+    first = chosen.start + skipped * chosen.step
+    return Runs.every(range(first, min(chosen.stop, high), chosen.step))
+
+
+def _compared(leaf: Compare | OneOf | IsNull, scan: Scan, length: int) -> Runs:
+    """The numbers below a length that a comparison chooses."""
+    dtype = scan.coordinates[leaf.name].dtype
+    everywhere, nowhere = (0, length), (0, 0)
+    match leaf:
+        case IsNull(negated=negated):
+            return Runs.of([everywhere if negated else nowhere])
+        case OneOf(values=values, negated=negated):
+            numbers = {literal(value, dtype) for value in values}
+            chosen = Runs.of(run for n in numbers for run in _signed(n, "=", length))
+            return chosen.outside(length) if negated else chosen
+        case Compare(sign=sign, value=value):
+            return Runs.of(_signed(literal(value, dtype), sign, length))
+
+
+def _signed(value: Any, sign: str, length: int) -> list[tuple[int, int]]:  # noqa: ANN401  (a number)
+    """The runs of the whole numbers below a length that are so compared with a value."""
+    if value != value:  # NaN
+        return [(0, length)] if sign == "!=" else []
+    low = min(max(value, -1), length)  # beyond the ends it does not matter how far
+    first, after = math.ceil(low), math.floor(low) + 1
+    if value < 0:
+        first = after = 0
     match sign:
         case "<":
-            return within[0], math.ceil(value)
+            found = [(0, first)]
         case "<=":
-            return within[0], math.floor(value) + 1
+            found = [(0, after)]
         case ">":
-            return math.floor(value) + 1, within[1]
+            found = [(after, length)]
         case ">=":
-            return math.ceil(value), within[1]
+            found = [(first, length)]
         case "=":
-            return math.ceil(value), math.floor(value) + 1
+            found = [(first, after)]
         case _:
-            return within
+            found = [(0, first), (after, length)]
+    return [(start, min(stop, length)) for start, stop in found]

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from frazil.cf.decoding import DecodedValues, Mask
 from frazil.errors import InvalidInputError
-from frazil.spark.reading.axis_masks import mask_along, narrowed
+from frazil.spark.reading.axis_masks import narrowed
 from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
 from frazil.spark.reading.partitions import (
     REGION_CELLS,
@@ -29,7 +29,6 @@ from frazil.spark.reading.partitions import (
 from frazil.spark.reading.scan import LINES, Column, Scan
 from frazil.spark.reading.selecting import Look, Numbers, matches
 from frazil.spark.reading.stored import (
-    chosen_of,
     length_of,
     numbers_of,
     read_coordinate,
@@ -69,17 +68,10 @@ def narrow_region(scan: Scan, region: Region) -> NarrowedRegion | None:
     region = tuple(
         narrowed(scan, scan.condition, axis, places) for axis, places in enumerate(region)
     )
-    rest = []
-    for part in conjuncts(scan.condition):
-        if not scan.known_values.is_along_one(part):
-            rest.append(part)
-        for axis in scan.known_values.axes_of(part):
-            mask = mask_along(scan, part, axis, region[axis])
-            if mask is not None:
-                places = chosen_of(region[axis], mask)
-                region = (*region[:axis], places, *region[axis + 1 :])
-                if not length_of(places):
-                    return None
+    if not all(map(length_of, region)):
+        return None
+    alone = scan.known_values.is_along_one
+    rest = [part for part in conjuncts(scan.condition) if not alone(part)]
     if not rest:
         return NarrowedRegion(region, None)
     shape = tuple(map(length_of, region))

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark.reading.axis_masks import full_mask
+from frazil.spark.reading.axis_masks import full_runs
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import label_condition
 from frazil.spark.reading.stored import Places, compact
@@ -183,8 +183,8 @@ def require_labels(scan: Scan) -> None:
         axes = scan.known.axes[meant(labels.name, scan.known.axes) or labels.name]
         for value in labels.values if len(axes) == 1 else ():
             one = label_condition([replace(labels, values=(value,))], text, scan.known)
-            mask = full_mask(scan, one, axes[0])
-            if mask is not None and not mask.any():
+            found = full_runs(scan, one, axes[0])
+            if found is not None and not found:
                 problem = f"{labels.name!r} has no label {value}"
                 raise pointing(text, labels.at, problem, "sel")
 
@@ -193,18 +193,17 @@ def _axis_blocks(scan: Scan, axis: int, size: int) -> Blocks:
     """Numbers of the blocks along an axis that the condition can touch."""
     length = scan.axes[axis].size
     count = -(-length // size)
-    mask = full_mask(scan, scan.condition, axis) if length else None
-    if mask is None or mask.all():
+    runs = full_runs(scan, scan.condition, axis) if length else None
+    if runs is None:
         return range(count)
-    touched = np.unique(mask.places() // size)
-    places = compact(touched)
-    return range(places.start, places.stop) if isinstance(places, slice) else touched
+    places = runs.blocks(size).places()
+    return range(places.start, places.stop) if isinstance(places, slice) else places
 
 
 def rows_of(scan: Scan, grid: BlockGrid) -> int:
     """How many rows a scan can have at most in these blocks."""
-    masks = (full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes)))
+    chosen = (full_runs(scan, scan.condition, axis) for axis in range(len(scan.axes)))
     places = (
-        size if mask is None else mask.count() for size, mask in zip(scan.shape, masks, strict=True)
+        size if runs is None else runs.count for size, runs in zip(scan.shape, chosen, strict=True)
     )
     return min(grid.total * grid.cells, math.prod(places))

@@ -171,7 +171,7 @@ def matches(condition: Condition, look: Look, numbers: Numbers) -> Mask:
         case Positions():
             return _at(condition, numbers(condition.name))
         case _:
-            return _holds(condition, look(condition.name))
+            return holds(condition, look(condition.name))
 
 
 def _at(chosen: Positions, numbers: npt.NDArray[np.int64]) -> Mask:
@@ -186,7 +186,8 @@ def _at(chosen: Positions, numbers: npt.NDArray[np.int64]) -> Mask:
     return inside if chosen.step == 1 else inside & ((numbers - chosen.start) % chosen.step == 0)
 
 
-def _holds(leaf: Compare | OneOf | IsNull, decoded: DecodedValues) -> Mask:
+def holds(leaf: Compare | OneOf | IsNull, decoded: DecodedValues) -> Mask:
+    """Tell for each value whether a comparison holds."""
     values = decoded.values
     absent = decoded.missing
     if isinstance(leaf, IsNull):
@@ -231,26 +232,6 @@ def _compared(values: npt.NDArray[Any], sign: str, value: Any) -> Mask:  # noqa:
     if sign in (">", ">=") and values.dtype.kind == "f":
         found = found | np.isnan(values)
     return found
-
-
-def axis_mask(
-    condition: Condition, axis: int, known: KnownColumns, look: Look, numbers: Numbers
-) -> Mask | None:
-    """The places along an axis where a condition can hold at all; None when it can everywhere.
-
-    `look` and `numbers` give one-dimensional values along the axis.
-    """
-    match condition:
-        case All(parts) | Any_(parts):
-            masks = [axis_mask(part, axis, known, look, numbers) for part in parts]
-            given = [mask for mask in masks if mask is not None]
-            if isinstance(condition, All):
-                return np.logical_and.reduce(given) if given else None
-            return np.logical_or.reduce(given) if len(given) == len(masks) else None
-        case _:
-            if known.axes[condition.name] != (axis,) or condition.name in known.values:
-                return None
-            return matches(condition, look, numbers)
 
 
 # --- labels ---

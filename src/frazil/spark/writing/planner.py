@@ -25,8 +25,9 @@ from frazil.ids import child_path, node_path
 from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned, open_pinned
 from frazil.spark.options.table import ReadRequest, WriteRequest
-from frazil.spark.reading.axis_masks import full_mask
+from frazil.spark.reading.axis_masks import full_runs
 from frazil.spark.reading.columns import arrow_type
+from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import decoding_rules, make_scan
 from frazil.spark.reading.stored import read_stored
 from frazil.spark.reading.variables import (
@@ -389,9 +390,10 @@ def _region(draft: _Draft, names: Sequence[str], dims: Sequence[str]) -> tuple[M
             "'replaceWhere' must be conditions on one dimension each, joined by AND"
         )
     order = [[axis.name for axis in scan.axes].index(dim) for dim in dims]
-    masks = [full_mask(scan, scan.condition, axis) for axis in range(len(scan.axes))]
+    sizes = [axis.size for axis in scan.axes]
+    chosen = [full_runs(scan, scan.condition, axis) for axis in range(len(sizes))]
     return tuple(
-        np.ones(scan.axes[axis].size, bool) if (found := masks[axis]) is None else found.whole()
+        (Runs.one(0, sizes[axis]) if (runs := chosen[axis]) is None else runs).mask(sizes[axis])
         for axis in order
     )
 
