@@ -24,6 +24,7 @@ from frazil.commit.closing import UNDER_WAY
 from frazil.commit.file_refs import CONFIG_KEY
 from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
+from frazil.storage.base import Fetched, LostRace
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import ANY, FaultyStorage
 from frazil.transaction.opened import context_of
@@ -196,6 +197,48 @@ def test_what_is_told_when_an_upgrade_comes_in_between_is_true(act: Act, stride:
         finish(storage)
         assert_kept(storage, told, call)
     assert call > 3
+
+
+MAIN_KEY = "refs/branch.main/ref.json"
+
+
+@pytest.mark.parametrize("looks_first", [True, False], ids=["reads the branch then", "before"])
+def test_clients_that_know_nothing_of_version_2_lose_no_commit(looks_first: bool) -> None:
+    """The official package 1.1.21 replaces the file of a branch, and looks at nothing else."""
+    template = prepared()
+    ahead = copy_of(template)
+    commit(Repository.open(ahead))
+    before = keys(template)
+    outcomes = set()
+    for call in count(1):
+        storage = copy_of(template)
+        known = storage.fetch(MAIN_KEY)
+        assert isinstance(known, Fetched)
+        done: list[bool] = []
+
+        def commit_blindly(
+            storage: Storage = storage, known: Fetched = known, done: list[bool] = done
+        ) -> None:
+            now = storage.fetch(MAIN_KEY) if looks_first else known
+            is_same = isinstance(now, Fetched) and now.data == known.data
+            for key in keys(ahead) - before:
+                storage.put(key, ahead.get(key) or b"")
+            ref = ahead.get(MAIN_KEY) or b""
+            version = now.version if isinstance(now, Fetched) else None
+            # A file that is gone, or says something else, is no branch to commit to.
+            done.append(
+                is_same and not isinstance(storage.put_if(MAIN_KEY, ref, version), LostRace)
+            )
+
+        at = At(storage, 0, commit_blindly)
+        repo = Repository.open(at)
+        at.left = call
+        upgrade_v1_to_v2(context_of(repo), dry_run=False)
+        if not done:
+            break
+        outcomes.add(done[0])
+        assert_kept(storage, {"main": [3, 0, 7, 0] if done[0] else [3, 0, 0, 0]}, call)
+    assert outcomes == {True, False}
 
 
 class Dead(Exception):
