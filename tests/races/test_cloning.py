@@ -12,6 +12,7 @@ import pytest
 
 from frazil import ConflictError, Repository, RepositoryConfig, Storage
 from frazil.fsck import Level, fsck
+from frazil.maintenance.at_work import TrashWork, at_work
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from frazil.transfer.cloning import CopyChunks, clone
@@ -127,3 +128,10 @@ def test_the_work_of_a_clone_can_be_sent_to_others(tmp_path: Path, spec: Spec) -
     Repository.create(tmp_path, spec_version=spec)
     context = context_of(Repository.open(tmp_path))
     assert pickle.loads(pickle.dumps(CopyChunks(context, context)))(([], [])) == 0
+
+
+def test_nobody_who_is_at_work_on_the_source_holds_up_the_clone() -> None:
+    source, target = place(2), MemoryStorage()
+    with at_work(source, TrashWork.MOVING):
+        clone(Repository.open(source), target)
+    Repository.open(target).space.purge("/a", confirm="/a", unsafe_minimum_age=AT_ONCE)

@@ -38,6 +38,9 @@ for name, value in {
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
     "spark.python.daemon.module": daemon,
 }.items():

@@ -63,7 +63,8 @@ def test_only_workers_exempt_modules_from_garbage_collection(variable: str, keep
         [
             sys.executable,
             "-c",
-            "import gc; from frazil.spark.worker import keep; keep(); print(gc.get_freeze_count())",
+            "import gc; from frazil.spark import worker; worker.freeze_imports(); "
+            "print(gc.get_freeze_count())",
         ],
         env={name: value for name, value in os.environ.items() if name != "SPARK_REUSE_WORKER"}
         | {variable: "1"},

@@ -22,6 +22,8 @@ from frazil.model.strings import I64, U8
 
 MAX_SIZE: Final = 2**31 - 1
 """Bytes of a FlatBuffer: offsets have 31 bits."""
+MANY_TABLES: Final = 1 << 12
+"""Tables that are worth to be written where they stay."""
 SMALL_REST: Final = 1 << 12
 """Room for what most files have beside one long list of tables."""
 OFFSET: Final = "offset"
@@ -128,8 +130,11 @@ class TableBlocks(NamedTuple):
 
 
 def room_before(count: int) -> int:
-    """Bytes to leave before tables: for the vector that lists them, and for a small file's rest."""
-    return 8 * (count // 2 + 2) + SMALL_REST
+    """Bytes to leave before tables: for the vector that lists them, and for a small file's rest.
+
+    None before few: they are quickly copied, and a file may have thousands of such lists.
+    """
+    return 8 * (count // 2 + 2) + SMALL_REST if count >= MANY_TABLES else 0
 
 
 class Body(NamedTuple):

@@ -27,6 +27,7 @@ MAX_DEPTH: Final = 100
 _NULLS: Final = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE: Final = frozenset(("true", "True", "TRUE"))
 _FALSE: Final = frozenset(("false", "False", "FALSE"))
+_BREAK: Final = re.compile("[\r\n\x85\u2028\u2029]")
 _DECIMAL: Final = re.compile(r"[-+]?[0-9]{1,40}")
 _BASED: Final = re.compile(r"0x[0-9a-fA-F]{1,32}|0o[0-7]{1,32}")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -62,6 +63,8 @@ def _node(value: object, tag: str | None = None) -> yaml.Node:
         return yaml.SequenceNode(tag or "tag:yaml.org,2002:seq", items, flow_style=not items)
     if isinstance(value, str):
         style = None if isinstance(_resolve(value), str) else "'"
+        if _BREAK.search(value):  # other styles fold it, also in keys
+            style = '"'
         return yaml.ScalarNode(tag or "tag:yaml.org,2002:str", value, style=style)
     if value is None:
         return yaml.ScalarNode("tag:yaml.org,2002:null", "null")

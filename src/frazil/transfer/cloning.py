@@ -12,6 +12,7 @@ from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, crockford_many
+from frazil.maintenance.at_work import AT_WORK
 from frazil.maintenance.id_sets import needed_objects
 from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
@@ -123,7 +124,12 @@ def _clone_all(
     require_empty(target)
     # What the entry points, read first, lead to was there before the listing began.
     first = {key: storage.get(key) for key in _entries(storage)}
-    rest = [item for item in storage.list("") if not is_entry_point(item.key)]
+    # Nor is anybody at work on the copy, whoever may be on the source.
+    rest = [
+        item
+        for item in storage.list("")
+        if not is_entry_point(item.key) and not item.key.startswith(AT_WORK)
+    ]
     sizes = [item.size_bytes for item in rest]
     keys = [item.key for item in rest]
     size_bytes = _copy(runner, CopyObjects(storage, target), keys, sizes, progress)

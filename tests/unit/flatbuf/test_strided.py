@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from frazil.flatbuf import strided
+from frazil.flatbuf import writer as flat_writer
 from frazil.flatbuf.columns import TableColumns, table_columns
 from frazil.flatbuf.reader import Buffer
 from frazil.flatbuf.strided import Scalars, Texts, encode_tables
@@ -46,10 +47,12 @@ def read(blob: bytes) -> TableColumns:
         [0] * 300 + [2000] * 5,
     ],
 )
-@pytest.mark.parametrize("rest", [0, 100, 100_000])  # with room before the tables, and without
+@pytest.mark.parametrize("rest", [0, 100, 100_000])  # with room for it before the tables, or not
+@pytest.mark.parametrize("many", [1, 10_000])
 def test_tables_of_several_parts_are_read_back(
-    monkeypatch: pytest.MonkeyPatch, sizes: list[int], rest: int
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], rest: int, many: int
 ) -> None:
+    monkeypatch.setattr(flat_writer, "MANY_TABLES", many)
     monkeypatch.setattr(strided, "SEGMENT_ROWS", 64)
     monkeypatch.setattr(strided, "BLOCK_ROWS", 16)
     tables = read(file_of(sizes, rest))
@@ -63,7 +66,7 @@ def test_tables_of_several_parts_are_read_back(
 
 def test_a_file_is_the_same_with_and_without_room() -> None:
     writer = FlatWriter()
-    blocks = encode_tables(np.arange(1000, dtype=np.uint32).reshape(-1, 2))
+    blocks = encode_tables(np.arange(10_000, dtype=np.uint32).reshape(-1, 2))
     root = writer.table(ROOT, NAME, writer.table_blocks(blocks), None)
     body = writer.finish(root, b"Test")
     assert body.end is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
@@ -17,6 +17,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@example({"\x85": None, "\u2028": "\n", "a\rb": ["\u2029 "]})
 def test_values_come_back(value: object) -> None:
     assert load_yaml(dump_yaml(value), key="config") == value
 
