@@ -26,7 +26,7 @@ def is_known(case: Case) -> bool:
 
 
 def some_of(operation: str) -> Iterator[Case]:
-    """One competitor of each kind, in the generations by turns.
+    """One competitor of two kinds in three, in the generations by turns.
 
     It comes where it tells most, right before what cannot be taken back; a few come anywhere.
     """
@@ -38,7 +38,7 @@ def some_of(operation: str) -> Iterator[Case]:
             for competitor in several
             if (operation, competitor) in pairs(kind)
         ]
-        if meets:
+        if meets and number % 3:
             kind, competitor = meets[number % len(meets)]
             call = telling_call(kind, operation)
             if (number // 2) % 4 == 3:

@@ -64,12 +64,13 @@ def secrets_in(storage: Storage) -> list[str]:
     [(restore, purge), (purge, restore), (put_aside, purge), (purge, put_aside)],
 )
 @pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
 def test_what_was_erased_is_not_moved_to_the_trash_or_back(
-    spec: int, slow: Callable[[Storage], None], other: Callable[[Storage], None]
+    stride: int, spec: int, slow: Callable[[Storage], None], other: Callable[[Storage], None]
 ) -> None:
     template = prepared(spec, trash=restore in (slow, other))
     outcomes = set()
-    for call in count(1):
+    for call in count(1, stride):
         place = copy_of(template)
         done: set[str] = set()
 
