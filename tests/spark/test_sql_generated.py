@@ -79,6 +79,7 @@ def test_nor_on_who_reads(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)
 def test_answers_do_not_depend_on_what_is_pushed_for_long(
     soak: Soak, spark: SparkSession, tmp_path: Path
 ) -> None:

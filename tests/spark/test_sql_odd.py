@@ -88,6 +88,9 @@ GROUPINGS = [
     "SELECT lat, sum(sum(packed)) OVER (ORDER BY lat) r FROM {table} GROUP BY lat",
     "SELECT lat, lon, avg(v0) a, grouping(lat) g, grouping_id() i FROM {table} "
     "GROUP BY ROLLUP(lat, lon)",
+    "SELECT lat > 0 AS north, sum(single) s FROM {table} GROUP BY ROLLUP(lat > 0)",
+    "SELECT lat > 0 AS north, lon, sum(single) s FROM {table} "
+    "GROUP BY GROUPING SETS((lat > 0, lon), (lon), (lat > 0 AND lon IS NOT NULL), ())",
     "SELECT lat, lon, sum(single) s FROM {table} GROUP BY CUBE(lat, lon)",
     "SELECT lat, lon, count(*) n FROM {table} GROUP BY GROUPING SETS ((lat), (lon), ())",
     "SELECT lat, count(v0) n FROM {table} WHERE lat > 99 GROUP BY GROUPING SETS ((lat), ())",

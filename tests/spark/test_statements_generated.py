@@ -62,6 +62,7 @@ def test_statements_leave_the_cells_that_they_must(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(0)
 def test_statements_leave_the_cells_that_they_must_for_long(
     soak: Soak, spark: SparkSession, tmp_path: Path
 ) -> None:

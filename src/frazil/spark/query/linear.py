@@ -8,7 +8,8 @@ from typing import Final
 from sqlglot import exp, parse_one
 from sqlglot.errors import ParseError
 
-from frazil.spark.query.tokens import DIALECT, braced
+from frazil.spark.query.dialect import DIALECT
+from frazil.spark.query.tokens import braced
 
 _WEIGHTS: Final = frozenset(
     ["abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "degrees", "exp", "floor", "greatest",

@@ -11,6 +11,7 @@ from sqlglot import exp
 from frazil.errors import invalid_option
 from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query.aggregates import added, alone
+from frazil.spark.query.dialect import DIALECT
 from frazil.spark.query.literals import row_text
 from frazil.spark.query.names import ResolvedName, resolve_name
 from frazil.spark.query.readings import Reading
@@ -143,7 +144,7 @@ class Planner:
             return self._open(node).names
         try:
             with without_pyspark_logging():
-                return self._spark.table(node.sql(dialect="spark", identify=True)).columns
+                return self._spark.table(node.sql(dialect=DIALECT, identify=True)).columns
         except spark_errors():
             return None
 
@@ -159,6 +160,6 @@ def _version(node: exp.Table, spark: SparkSession) -> dict[str, str]:
         return {"as-of-timestamp" if is_time else "snapshot-id": value.name}
     if not is_time:
         raise invalid_option("VERSION AS OF takes a branch, a tag or a snapshot as text")
-    text = braced(value.sql(dialect="spark"))
+    text = braced(value.sql(dialect=DIALECT))
     row = spark.sql(f"SELECT unix_millis(CAST({text} AS TIMESTAMP))").first()
     return {"as-of-timestamp": str(row[0] if row else "")}

@@ -11,8 +11,8 @@ from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spark.query.dialect import DIALECT
 from frazil.spark.query.names import CATALOG, NamePart
-from frazil.spark.query.tokens import DIALECT
 
 Columns: TypeAlias = Callable[[exp.Table], Sequence[str] | None]
 """The columns of a table; None when they are not known."""

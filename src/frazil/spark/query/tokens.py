@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import Token, TokenType, tokenize
 
-DIALECT: Final = "spark"
+from frazil.spark.query.dialect import DIALECT
 
 _OPEN: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
