@@ -173,7 +173,9 @@ class Operation:
     moves_refs: bool = False
     """whether it moves refs one by one, so that some may have moved when it is refused"""
     drops: tuple[str, ...] = ()
-    """refs that it deletes one by one, so that some may be gone when it is refused"""
+    """refs that it deletes or makes on their own, and may have when it is refused"""
+    allows: bool = False
+    """whether it stores a virtual chunk container first, which stays when it is refused"""
     optional: bool = False
     """whether it makes a commit only where there is something to do, and changes no values"""
     repeatable: bool = False
@@ -590,9 +592,10 @@ def _all() -> Iterator[Operation]:
     yield one("ingest-append", lambda me: take_file(me, me.number, "series", append=True),
               kinds=NEW, before=begin_series)  # fmt: skip
     yield one("ingest-virtual", lambda me: take_file(
-        me, me.number, f"w-{me.number}", mode="virtual"), kinds=NEW)  # fmt: skip
+        me, me.number, f"w-{me.number}", mode="virtual"), kinds=NEW, allows=True)  # fmt: skip
     yield one("ingest-branch", lambda me: take_file(
-        me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW, partly=True)  # fmt: skip
+        me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW, partly=True,
+        drops=("fresh",))  # fmt: skip
     yield one("import", import_store, kinds=NEW)
     yield one("rechunk", rechunk_array, kinds=NEW)
     yield one("map-blocks", double, kinds=NEW)
