@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5l
 
+from frazil.errors import InvalidInputError
 from frazil.ingestion.records import InputFile
 from frazil.ingestion.sources import Allowed, bad_file, client_for, display_url, local_path
 from frazil.storage.locations import key_of
@@ -112,7 +113,10 @@ class HdfFiles:
         """Open a file that another one names."""
         url = self._allowed.require(name, by)
         if url not in self._open:
-            self._open[url] = open_hdf(url, self.options)
+            try:
+                self._open[url] = open_hdf(url, self.options)
+            except InvalidInputError as error:
+                raise bad_file(f"it leads to another file: {error}", by) from error
         return url
 
     # --- other files ---
