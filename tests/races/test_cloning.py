@@ -135,3 +135,4 @@ def test_nobody_who_is_at_work_on_the_source_holds_up_the_clone() -> None:
     with at_work(source, TrashWork.MOVING):
         clone(Repository.open(source), target)
     Repository.open(target).space.purge("/a", confirm="/a", unsafe_minimum_age=AT_ONCE)
+    assert "a/zarr.json" not in read(target)
