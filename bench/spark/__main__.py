@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -41,6 +42,8 @@ from bench.spark.questions import QUESTIONS, SELECT_1, Question
 from bench.worker import ROOT
 
 THEME = "Spark"
+SMALL = "frazil, a small repository"
+SMALL_DAYS = 10
 LINES = "frazil, lines"
 WARM_UP_S = 20.0
 """A JVM compiles what it has run often: all contestants run untimed for so long, or"""
@@ -217,12 +220,16 @@ def measure_case(
     return list(figures.values())
 
 
-def run_alone(*words: object) -> str:
+def run_alone(*words: object, **environment: str) -> str:
     """What a module prints that is run in a process of its own."""
     told = subprocess.run(
         [sys.executable, "-m", *map(str, words)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        env={
+            **os.environ,
+            **environment,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -268,24 +275,67 @@ def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
 
 def cold(folder: Path, rounds: int) -> dict[str, Any]:
     """A query from the shell, with all that is to be started for it."""
-    url = str(folder / "repository")
-    ways: dict[str, Callable[[], Any]] = {
-        "frazil": partial(run_alone, "frazil.cli", "sql", url, COUNT, "--json"),
-        Party.PARQUET.value: partial(alone, folder, "parquet"),
-    }
-    case = Case(
-        "spark-cold",
-        "`frazil sql` from the shell, and Spark on Parquet likewise",
-        THEME,
-        (),
-        (Target("frazil", Party.PARQUET.value),),
+    large, small = (
+        partial(run_alone, "frazil.cli", "sql", folder / name, COUNT, "--json")
+        for name in ("repository", "small")
     )
-    figures = {name: Figures(name, Party(name)) for name in ways}
+    with tempfile.TemporaryDirectory(dir=folder) as archive:
+        kept = {"FRAZIL_SPARK_ARCHIVE_PATH": archive}
+        run_alone("frazil.cli", "prepare-spark", **kept)
+        ways: dict[str, Callable[[], Any]] = {
+            "frazil": large,
+            SMALL: small,
+            f"{SMALL}, after prepare-spark": partial(small, **kept),
+            Party.PARQUET.value: partial(alone, folder, "parquet"),
+        }
+        targets = tuple(Target(name, Party.PARQUET.value) for name in [*ways][:-1])
+        title = "`frazil sql` from the shell, and Spark on Parquet likewise"
+        return from_shell(Case("spark-cold", title, THEME, (), targets), ways, rounds)
+
+
+def shell_ingest(folder: Path, rounds: int) -> dict[str, Any]:
+    """Three files from the shell, which need no Spark."""
+    numbers = count()
+    files = sorted((folder / "files").iterdir())[:3]
+
+    def ingest() -> None:
+        target = folder / f"from-shell-{next(numbers)}"
+        run_alone("frazil.cli", "ingest", *files, target, "--json")
+
+    case = Case("shell-ingest", "`frazil ingest` of three files from the shell", THEME, ())
+    return from_shell(case, {"frazil": ingest}, rounds)
+
+
+def shell_log(folder: Path, rounds: int) -> dict[str, Any]:
+    """The processor time of a command that does next to nothing."""
+    log = partial(run_alone, "frazil.cli", "log", folder / "small", "--json")
+    case = Case("shell-log", "`frazil log` from the shell, processor time", THEME, ())
+    return from_shell(case, {"frazil": log}, rounds, clock=processor_time)
+
+
+def processor_time() -> float:
+    """Seconds that processes which we have started, and which have ended, have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def from_shell(
+    case: Case,
+    ways: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Any]:
+    """Commands in turns; the first ones, which make bytecode, do not count."""
+    figures = {
+        name: Figures(name, Party.PARQUET if name == Party.PARQUET.value else Party.FRAZIL)
+        for name in ways
+    }
     for turn in range(rounds + 1):
         for name in list(ways)[:: 1 if turn % 2 else -1]:
-            seconds, _ = timed(ways[name])
+            begin = clock()
+            ways[name]()
             if turn:
-                figures[name].values.append(seconds)
+                figures[name].values.append(clock() - begin)
     return case_result(case, list(figures.values()))
 
 
@@ -307,6 +357,7 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
 
     extent = EXTENTS[options.size]
     make_repository(folder / "repository", extent.days)
+    make_repository(folder / "small", SMALL_DAYS)
     make_known(folder / "known", extent.days)
     make_files(folder / "files", extent.files)
     found: list[dict[str, Any]] = []
@@ -338,6 +389,8 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         spark.stop()
     for key, work in (
         ("spark-cold", partial(cold, folder, options.rounds)),
+        ("shell-ingest", partial(shell_ingest, folder, options.rounds)),
+        ("shell-log", partial(shell_log, folder, options.rounds)),
         *((f"spark-cores-{key}", partial(scaling, folder, options.rounds, key)) for key in SCALED),
         ("spark-references", partial(references, folder, extent)),
     ):

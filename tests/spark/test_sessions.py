@@ -10,10 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import zarr
 from pyspark.sql import SparkSession
 
+import frazil
 from frazil.errors import ErrorKind, SessionStateError
-from frazil.spark.sessions import active_session, java_version, require_java, session
+from frazil.spark.query import run_query
+from frazil.spark.sessions import (
+    JAVA_OPTIONS,
+    active_session,
+    embedded_settings,
+    java_version,
+    require_java,
+    session,
+)
 from tests.support.spark import WEATHER_ENCODING, make_repository, messages_of, weather
 from tests.support.spark_jobs import run_job
 
@@ -157,3 +167,34 @@ def test_other_threads_use_the_session_of_the_process_as_it_is(spark: SparkSessi
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before[2]))
     assert [spark.conf.get(name) for name in names] == before
+
+
+@pytest.mark.parametrize(("rows", "short_lived", "starts_quickly"), [
+    (1000, True, True),
+    (1000, False, False),
+    (10_000_000, True, False),
+])  # fmt: skip
+def test_one_small_question_has_a_session_that_starts_quickly(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: int,
+    short_lived: bool,
+    starts_quickly: bool,
+) -> None:
+    """And a session that lives on, or reads much, one that computes fast."""
+    repository = frazil.Repository.create(tmp_path)
+    with repository.transaction("main", message="an array") as store:
+        zarr.create_array(store, name="a", shape=(rows,), dtype="i4", dimension_names=["x"])
+
+    class StartedError(Exception):
+        pass
+
+    def start(master: str | None, *, short_lived: bool) -> None:
+        raise StartedError(master, short_lived)
+
+    monkeypatch.setattr(run_query, "spark_session", start)
+    with pytest.raises(StartedError) as started:
+        run_query.run_query("SELECT 1 FROM data", str(tmp_path), short_lived=short_lived)
+    assert started.value.args == (None, starts_quickly)
+    options = embedded_settings(short_lived=starts_quickly)[JAVA_OPTIONS]
+    assert ("TieredStopAtLevel" in options) == starts_quickly

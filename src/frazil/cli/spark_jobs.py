@@ -81,6 +81,7 @@ def sql(
             master=master,
             group=group,
             limit=limit,
+            short_lived=True,
             authorize=map(as_prefix, authorize or ()),
         )
     if found.is_cut:

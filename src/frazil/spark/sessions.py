@@ -41,6 +41,10 @@ _STDERR: Final = 2
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
+"""Only the first of Java's compilers. The second takes a third of the processor time in which Spark
+starts and answers `SELECT 1` (16 s without this option, 10 s with it); then it makes a scan of
+20 million rows take 6 s instead of 15 s."""
 
 SETTINGS: Final = {
     # One meaning of a time on every machine.
@@ -66,6 +70,7 @@ def session(
     *,
     app_name: str = "frazil",
     config: Mapping[str, Any] | None = None,
+    short_lived: bool = False,
 ) -> SparkSession:
     """The active Spark session, or a new one.
 
@@ -75,6 +80,8 @@ def session(
             a program that `spark-submit` has started, the cluster that it was given.
         app_name: the name of a new session.
         config: further settings of Spark.
+        short_lived: let an embedded session start sooner at the cost of how fast it computes in the
+            long run: for one small question.
 
     Raises:
         SessionStateError: PySpark or Java is missing or too old.
@@ -99,7 +106,7 @@ def session(
     require_java()
     place = master or os.environ.get("MASTER") or "local[*]"
     if place.startswith(_LOCAL):
-        settings = {**LOCAL_SETTINGS, **_embedded_settings(), **settings}
+        settings = {**LOCAL_SETTINGS, **embedded_settings(short_lived=short_lived), **settings}
     with _environment(place), _without_notice(place):
         return builder.config(map=settings).master(place).getOrCreate()
 
@@ -209,13 +216,13 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _embedded_settings() -> dict[str, str]:
+def embedded_settings(*, short_lived: bool) -> dict[str, str]:
     """Workers of the embedded session run the same Python as we do, unless told otherwise."""
     python = os.environ.get(_WORKER_PYTHON, sys.executable)
     made = {
         "spark.pyspark.python": python,
         "spark.pyspark.driver.python": sys.executable,
-        JAVA_OPTIONS: java_options(),
+        JAVA_OPTIONS: f"{java_options()} {QUICK_COMPILER}" if short_lived else java_options(),
     }
     # Another Python may lack Frazil. With our daemon module it would not start, and could not say
     # why.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -32,8 +33,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 DATA: Final = "data"
+FEW_CELLS: Final = 5_000_000
+"""Cells of a group that Spark reads, all of them, in less time than it saves by starting quickly;
+see `QUICK_COMPILER`."""
 Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
 """What to read each view from, and with which options."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The views of a repository, and how many cells the arrays of the group have."""
+
+    views: Views
+    cells: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,7 @@ def run_query(
     limit: int = 0,
     explain: bool = False,
     is_closed: bool = False,
+    short_lived: bool = False,
     authorize: Iterable[str] = (),
     options: Options | None = None,
 ) -> QueryResult:
@@ -86,6 +99,7 @@ def run_query(
         limit: fetch at most so many rows; 0 fetches all.
         explain: give the lines of the report on the query instead of its rows.
         is_closed: refuse tables that are no views of the repository, whoever's they are.
+        short_lived: whether a session that is started for this query is used for no other one.
         authorize: prefixes of virtual chunk containers that may be read.
         options: options of the data source, such as `storage.region`.
 
@@ -97,10 +111,12 @@ def run_query(
     if prefixes := [*authorize]:
         given["authorize-virtual-chunk-access"] = prefixes
     # What is not there is noticed before Spark starts.
-    views = {} if url is None else _sources(url, group, given)
+    sources = None if url is None else _sources(url, group, given)
+    views = {} if sources is None else sources.views
     if is_closed:
         _require_views(query, views)
-    chosen = spark or spark_session(master)
+    is_small = sources is not None and sources.cells <= FEW_CELLS
+    chosen = spark or spark_session(master, short_lived=short_lived and is_small)
     local, feeds = _local(views), not is_closed
     statement = Statement(query, chosen, source_options(given), local, has_feeds=feeds)
     return _result(statement, views, limit, explain=explain)
@@ -158,7 +174,7 @@ def register_views(
     Raises:
         InvalidInputError: the data variables do not share dimensions.
     """
-    views = _sources(url, group, options)
+    views = _sources(url, group, options).views
     for name, frame in _frames(spark, views, options or {}, views).items():
         frame.createOrReplaceTempView(f"`{name}`")
     return sorted(views)
@@ -176,7 +192,7 @@ def _frames(
     }
 
 
-def _sources(url: str, group: str | None, options: Options | None) -> Views:
+def _sources(url: str, group: str | None, options: Options | None) -> _Sources:
     """What tables there are: the place and options to read each of them with."""
     target = tasks.target_of(url, options)
     repository = target.location.open()
@@ -190,7 +206,7 @@ def _sources(url: str, group: str | None, options: Options | None) -> Views:
         found[DATA] = (place, inside)
     for name in contents.variables:
         found[name] = (place, {**inside, "variables": [name]})
-    return found
+    return _Sources(found, sum(prod(each.shape) for each in contents.variables.values()))
 
 
 def _require_views(query: str, views: Views) -> None:
