@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 from frazil import config
 from frazil.errors import InvalidInputError
+from frazil.ingestion import isolation
 from frazil.ingestion.isolation import ParserEndedError, ParserLimits, isolated
 from frazil.ingestion.records import ScanFailure, ScanTask
 from frazil.ingestion.scan import scan
@@ -72,6 +75,38 @@ def test_what_is_done_elsewhere_comes_back() -> None:
     values[0] = 5
     assert isolated(ParserLimits(), os.getpid) != os.getpid()
     assert isolated(ParserLimits(), os.getpid) == isolated(ParserLimits(), os.getpid)
+
+
+def nap() -> int:
+    time.sleep(0.2)
+    return os.getpid()
+
+
+def test_calls_at_once_wait_for_a_helper_that_is_soon_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that are scanned in a moment need no second process, which takes longer to start."""
+    with ThreadPoolExecutor(3) as threads:
+        monkeypatch.setattr(isolation, "START_S", 60)
+        busy = {
+            each.result()
+            for each in [threads.submit(isolated, ParserLimits(), nap) for _ in range(3)]
+        }
+        assert len(busy) == 1
+        monkeypatch.setattr(isolation, "START_S", 0.01)
+        busy = {
+            each.result()
+            for each in [threads.submit(isolated, ParserLimits(), nap) for _ in range(3)]
+        }
+        assert len(busy) == 3
+
+
+def test_a_helper_that_was_started_ahead_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "_idle", [])
+    isolation.start_ahead("colorsys", "no_such_module")
+    assert isolated(ParserLimits(), has_imported, "colorsys")
+
+
+def has_imported(module: str) -> bool:
+    return module in sys.modules
 
 
 def test_a_crash_is_told_and_the_next_call_works() -> None:

@@ -108,6 +108,11 @@ def _run(
     master: str | None,
     **asked: Any,  # noqa: ANN401  (the options of `frazil.ingest`)
 ) -> tuple[IngestReport, Exit]:
+    from frazil.ingestion.isolation import start_ahead
+
+    if engine != "spark" and master is None:
+        start_ahead("frazil.ingestion.hdf")  # imports as long as what is needed here
+
     from frazil.ingestion.pipeline import ingest as run
     from frazil.ingestion.reports import IngestRefusedError
     from frazil.spark.engine import runner_for

@@ -17,8 +17,9 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import IO, Any, Final, ParamSpec, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -29,7 +30,7 @@ R = TypeVar("R")
 _NUMBER: Final = struct.Struct("<Q")
 _START: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
-    " from frazil.ingestion.isolation import serve_parser; serve_parser()"
+    " from frazil.ingestion.isolation import serve_parser; serve_parser(sys.argv[1:])"
 )
 _PREFIXES: Final = ("HDF5_VDS_PREFIX", "HDF5_EXTFILE_PREFIX", "HDF5_EXT_PREFIX")
 """Variables by which HDF5 would look for files that other files name in further places."""
@@ -66,6 +67,13 @@ def isolated(limits: ParserLimits, work: Callable[P, R], *args: P.args, **kwargs
         _put_back(helper)
 
 
+def start_ahead(*modules: str) -> None:
+    """Start a helper and let it import modules, while this process still does other things."""
+    helper = _taken()
+    helper.start(*modules)
+    _put_back(helper)
+
+
 class _Helper:
     """The child process, started when it is needed."""
 
@@ -80,7 +88,7 @@ class _Helper:
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> R:
-        process = self._started()
+        process = self.start()
         try:
             _send(process.stdin, (limits, work, args, kwargs))
             is_good, stays, found = _receive(process.stdout)
@@ -96,10 +104,11 @@ class _Helper:
             return result
         raise found
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def start(self, *modules: str) -> subprocess.Popen[bytes]:
+        """The child, which imports modules first if it is a new one."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START],
+                [sys.executable, "-c", _START, *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -143,24 +152,37 @@ class _Helper:
 
 IDLE: Final = 4
 """Helpers that are kept for later calls."""
-_lock: Final = threading.Lock()
+START_S: Final = 0.5
+"""Seconds for which a call waits for a helper at work: a new one takes as long to start, and a
+processor."""
+_returned: Final = threading.Condition()
 _idle: list[_Helper] = []
+_at_work: list[_Helper] = []
 
 
 def _taken() -> _Helper:
     """The helper that was used last, or a new one."""
-    with _lock:
+    with _returned:
         # A fork has the pipes of its parent, whose answers are not for it.
-        _idle[:] = [helper for helper in _idle if helper.owner == os.getpid()]
-        if _idle:
-            return _idle.pop()
+        for helpers in (_idle, _at_work):
+            helpers[:] = [helper for helper in helpers if helper.owner == os.getpid()]
+        if not _idle and _at_work:
+            _returned.wait_for(lambda: _idle, START_S)
+        helper = _idle.pop() if _idle else _new_helper()
+        _at_work.append(helper)
+        return helper
+
+
+def _new_helper() -> _Helper:
     helper = _Helper()
     atexit.register(helper.stop)
     return helper
 
 
 def _put_back(helper: _Helper) -> None:
-    with _lock:
+    with _returned:
+        _at_work.remove(helper)
+        _returned.notify()
         if len(_idle) < IDLE:
             _idle.append(helper)
             return
@@ -205,11 +227,14 @@ def _exactly(pipe: IO[bytes], size: int) -> bytearray:
 # --- the child ---
 
 
-def serve_parser() -> None:
-    """Do what comes by standard input until it ends."""
+def serve_parser(modules: Sequence[str]) -> None:
+    """Import modules, then do what comes by standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print; what is printed is no answer
+    for module in modules:
+        with contextlib.suppress(ImportError):  # whoever needs it will be told
+            import_module(module)
     while True:
         try:
             limits, work, args, kwargs = _receive(sys.stdin.buffer)
