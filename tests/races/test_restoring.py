@@ -9,13 +9,20 @@ from itertools import count
 
 import pytest
 
-from frazil import ConflictError, FrazilError, Repository, RepositoryConfig, Storage
+from frazil import (
+    ConflictError,
+    FrazilError,
+    NodeNotFoundError,
+    Repository,
+    RepositoryConfig,
+    Storage,
+)
 from frazil.maintenance.at_work import AT_WORK
 from frazil.storage.memory import MemoryStorage
 from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
-from tests.support.nodes import array_document, group_document, write_keys
-from tests.support.stepping import InterruptedStorage
+from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.stepping import InterruptedStorage, SteppingStorage
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
 SECRET = b"secret!!"
@@ -93,6 +100,79 @@ def test_what_was_erased_is_not_moved_to_the_trash_or_back(
     # Both when one comes before or after the other, and one of them in between.
     assert {slow.__name__, other.__name__} in outcomes
     assert any(len(done) == 1 for done in outcomes)
+
+
+class KilledError(BaseException):
+    """The process ends."""
+
+
+def collect(storage: Storage) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    Repository.open(storage).space.collect_garbage(later, unsafe_minimum_age=AT_ONCE)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_was_erased_is_in_no_copy_that_a_killed_collection_left(spec: int) -> None:
+    """In version 1 snapshots are copied before they are deleted, to come back if refs need them."""
+    template = prepared(spec, trash=False)
+    outcomes = set()
+    for call in count(1):
+        place, calls, is_erased = copy_of(template), 0, False
+
+        def step(_operation: str, _key: str, call: int = call, place: Storage = place) -> None:
+            nonlocal calls, is_erased
+            calls += 1
+            if calls == call:
+                with suppress(FrazilError):
+                    purge(place)
+                    is_erased = True
+            elif calls > call:
+                raise KilledError
+
+        with suppress(KilledError, FrazilError):
+            collect(SteppingStorage(place, step))
+        if calls < call:
+            break
+        outcomes.add(is_erased)
+        if is_erased:
+            with pytest.raises(NodeNotFoundError):
+                Repository.open(place).space.purge("/a", dry_run=True)
+    assert call > 10
+    assert outcomes == ({True, False} if spec == 1 else {True})
+
+
+@pytest.mark.parametrize("remove", [collect, put_aside])
+def test_a_branch_at_what_came_back_from_the_trash_is_not_collected(
+    remove: Callable[[Storage], None],
+) -> None:
+    """Who collects has looked at the refs before the branch was there."""
+    template = prepared(1, trash=False)
+    files = [item.key.removeprefix("snapshots/") for item in template.list("snapshots/")]
+    repo = Repository.open(template)
+    [gone] = {*files} - {each.id for each in repo.ancestry(branch="main")}
+    outcomes = set()
+    for call in count(1):
+        place = copy_of(template)
+        made: list[bool] = []
+
+        def come(place: Storage = place, made: list[bool] = made) -> None:
+            with suppress(FrazilError):
+                other = Repository.open(place)
+                other.space.restore_trash()
+                other.create_branch("back", gone)
+                made.append(True)
+
+        storage = InterruptedStorage(place)
+        storage.before(call, come)
+        with suppress(FrazilError):
+            remove(storage)
+        if not storage.is_over:
+            break
+        outcomes.add(bool(made))
+        if made:
+            session = Repository.open(place).readonly_session("back")
+            assert contents(session)["a/c/0"] == SECRET + b"again", call
+    assert outcomes == {True, False}
 
 
 def test_who_was_killed_keeps_others_away_for_a_day() -> None:

@@ -140,12 +140,12 @@ def restore_trash(
     Raises:
         NotFoundError: there is no such batch.
         StorageError: an object could not be put back; those before it were.
-        ConflictError: somebody is erasing data at the same time.
+        ConflictError: somebody is erasing data, or moving garbage to the trash, at the same time.
     """
     require_writable(context, "restore garbage")
     if dry_run:
         return _restore_batches(context, batch, dry_run=True)
-    with at_work(context.place, TrashWork.MOVING):
+    with at_work(context.place, TrashWork.RESTORING):
         return _restore_batches(context, batch, dry_run=False)
 
 
