@@ -594,7 +594,7 @@ def _all() -> Iterator[Operation]:
     yield one("ingest-virtual", lambda me: take_file(
         me, me.number, f"w-{me.number}", mode="virtual"), kinds=NEW, allows=True)  # fmt: skip
     yield one("ingest-branch", lambda me: take_file(
-        me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW, partly=True,
+        me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW,
         drops=("fresh",))  # fmt: skip
     yield one("import", import_store, kinds=NEW)
     yield one("rechunk", rechunk_array, kinds=NEW)
