@@ -6,12 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from frazil import (
     ConflictError,
     FrazilError,
+    GarbagePlan,
     NodeNotFoundError,
     Repository,
     RepositoryConfig,
@@ -20,6 +22,7 @@ from frazil import (
 from frazil.maintenance.at_work import AT_WORK
 from frazil.storage.memory import MemoryStorage
 from tests.races.test_deleting import copy_of
+from tests.races.worlds import cells, garbage_before, world
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document, write_keys
 from tests.support.stepping import InterruptedStorage, SteppingStorage
@@ -173,6 +176,27 @@ def test_a_branch_at_what_came_back_from_the_trash_is_not_collected(
             session = Repository.open(place).readonly_session("back")
             assert contents(session)["a/c/0"] == SECRET + b"again", call
     assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+@pytest.mark.parametrize("kind", ["v1", "g2", "g3"])
+def test_what_came_back_is_young_again_whatever_an_older_plan_says(
+    kind: str, tmp_path: Path, *, is_saved: bool
+) -> None:
+    place = world(kind).copy()
+    space = Repository.open(place.storage()).space
+    plan = space.plan_garbage(garbage_before())
+    if is_saved:
+        plan.save(tmp_path / "plan")
+        plan = GarbagePlan.load(tmp_path / "plan")
+    other = Repository.open(place.storage()).space
+    other.collect_planned(other.plan_garbage(garbage_before()), quarantine=True)
+    other.restore_trash()
+    space.collect_planned(plan)
+    for name in ("gone", "trashed"):
+        repo = Repository.open(place.storage())
+        repo.create_branch(name, place.facts.ids[name])
+        assert contents(repo.readonly_session(name))["a/c/1"] == cells(60, 60)
 
 
 def test_who_was_killed_keeps_others_away_for_a_day() -> None:

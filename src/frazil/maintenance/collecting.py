@@ -115,6 +115,13 @@ def carry_out(
     batch = batch_name() if way.quarantine else None
     copies = batch or (f"{batch_name()}-snapshots" if _needs_copies(context) else None)
     with at_work(context.place, TrashWork.MOVING) if copies else nullcontext():
+        if _needs_copies(context):
+            # What has come back from the trash since the plan was made is young again.
+            first, *rest = candidates
+            assert first.prefix == SNAPSHOTS
+            still = measured(context.storage, SNAPSHOTS, first.ids, cutoff)
+            if len(still) < len(first):
+                made, candidates = None, (still, *rest)
         for _ in attempts(context.config.update_retries()):
             # A plan that knows what was kept needs only a look at what was published since.
             chosen, made = made, None
