@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -20,6 +20,7 @@ from frazil import (
     Storage,
 )
 from frazil.maintenance.at_work import AT_WORK
+from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
 from tests.races.test_deleting import copy_of
 from tests.races.worlds import cells, garbage_before, world
@@ -197,6 +198,40 @@ def test_what_came_back_is_young_again_whatever_an_older_plan_says(
         repo = Repository.open(place.storage())
         repo.create_branch(name, place.facts.ids[name])
         assert contents(repo.readonly_session(name))["a/c/1"] == cells(60, 60)
+
+
+class SlowDeletion(SteppingStorage):
+    """The first deletion of snapshots gets no answer; it arrives when all is over."""
+
+    late: Sequence[str] = ()
+    meanwhile: Callable[[], object] | None = None
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        if self.late or not keys or not keys[0].startswith("snapshots/"):
+            return super().delete_many(keys)
+        self.late = keys
+        if self.meanwhile is not None:
+            self.meanwhile()
+        return Deleted(0, failed=tuple((key, "no answer") for key in keys), in_doubt=True)
+
+
+@pytest.mark.parametrize("has_ref", [False, True])
+def test_a_deletion_that_arrives_late_can_be_undone(*, has_ref: bool) -> None:
+    """What it deletes may have got a branch since the collection looked."""
+    place = prepared(1, trash=False)
+    files = [item.key.removeprefix("snapshots/") for item in place.list("snapshots/")]
+    repo = Repository.open(place)
+    [gone] = {*files} - {each.id for each in repo.ancestry(branch="main")}
+    line = SlowDeletion(place)
+    if has_ref:
+        line.meanwhile = lambda: repo.create_branch("back", gone)
+    with suppress(FrazilError):
+        collect(line)
+    if not has_ref:
+        repo.create_branch("back", gone)
+    place.delete_many(line.late)
+    restore(place)
+    assert contents(Repository.open(place).readonly_session("back"))["a/c/0"] == SECRET + b"again"
 
 
 def test_who_was_killed_keeps_others_away_for_a_day() -> None:

@@ -172,7 +172,7 @@ class _Run:
             self._plan = look_again(self._context, plan, self._way.walk)
         except FrazilError as error:
             if self._copies is not None:
-                put_back(self._context, self._copies, SNAPSHOTS)
+                put_back(self._context, self._copies, SNAPSHOTS, keeps_copies=self._has_failed)
             if self._copies is None or not isinstance(error, SnapshotNotFoundError):
                 raise
             return False
@@ -181,7 +181,8 @@ class _Run:
     def remove_rest(self, *, is_full: bool) -> GCSummary:
         """Remove what only garbage referred to."""
         context = self._context
-        if self._copies is not None and self._batch is None:
+        if self._copies is not None and self._batch is None and not self._has_failed:
+            # A request that failed may still arrive, and delete what has got a ref by then.
             self._reports["copies"] = discard(context.place, self._copies)
         swept = start_in_pool(partial(sweep, context.place, self._cutoff))
         for prefix in (LOGS, MANIFESTS):
