@@ -118,7 +118,8 @@ SECRET = 5
 
 def keep(rows: Rows) -> Flags:
     """All rows but those of what is erased."""
-    return rows["offset"] != SECRET
+    stays: Flags = rows["offset"] != SECRET
+    return stays
 
 
 def told(place: MemoryStorage) -> set[int]:

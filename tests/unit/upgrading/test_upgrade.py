@@ -210,7 +210,7 @@ def test_virtual_chunks_stay_also_when_nobody_has_their_container(
 ) -> None:
     """A configuration can be saved again, chunks that were cleaned up are gone."""
     place = LocalStorage(tmp_path)
-    repo = Repository.create(place, spec_version=spec)  # type: ignore[arg-type]
+    Repository.create(place, spec_version=spec)
     repo = Repository.open(place, frazil.RepositoryConfig(inline_chunk_threshold_bytes=0))
     with repo.transaction("main", message="one") as store:
         zarr.create_array(store, name="a", shape=(4,), chunks=(2,), dtype="i4")[:] = 7
