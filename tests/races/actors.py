@@ -454,6 +454,11 @@ def keep_restored(me: Actor) -> None:
     me.repo.create_branch(f"restored-{me.number}", me.facts.ids["trashed"])
 
 
+def keep_garbage(me: Actor) -> None:
+    """A branch at a snapshot that a collection under way may have put aside for a while."""
+    me.repo.create_branch(f"kept-{me.number}", me.facts.ids["gone"])
+
+
 def clear_branch(me: Actor) -> None:
     """The branch `dev` away, if there is one."""
     with suppress(RefNotFoundError):
@@ -671,6 +676,8 @@ def _all() -> Iterator[Operation]:
     yield one("restore", lambda me: me.repo.space.restore_trash())
     yield one("restore+branch", lambda me: me.repo.space.restore_trash(), keep_restored,
               kinds=("v1", *OLD))  # fmt: skip
+    yield one("restore+keep", lambda me: me.repo.space.restore_trash(), keep_garbage,
+              kinds=("v1", *OLD))  # fmt: skip
     yield one("put-aside+restore", lambda me: collect_planned(me, quarantine=True),
               lambda me: me.repo.space.restore_trash())  # fmt: skip
     yield one("delete-branch+aside+restore", lambda me: me.repo.delete_branch("dev"),
@@ -757,5 +764,6 @@ COMPETITORS: Final = {
     "erasure": ("purge",),
     "tidying": ("undo-upgrade", "clean-upgrade"),
     "settings": ("close+open",),
+    "trash": ("restore+keep",),
 }
 """By kind, besides the operation itself."""
