@@ -2,11 +2,13 @@
 
 A job that plans from one snapshot and writes in a session at a newer one would overwrite what was
 committed in between. A tip opens both sessions at the same snapshot, so that the commit notices
-that the branch has moved.
+that the branch has moved. It also knows when it was taken: what a job has stored since may be so
+old that a garbage collection does not spare it, and the commit looks for it then.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from frazil.errors import ErrorKind, ReadOnlyError
@@ -24,6 +26,8 @@ class Tip:
     branch: str
     snapshot_id: str
     context: Context = field(repr=False, compare=False)
+    began: float = field(default_factory=time.time, repr=False, compare=False)
+    """when it was taken, or when the plan that names its snapshot was made"""
 
     def readonly_session(self) -> Session:
         """A session to plan with."""
@@ -39,7 +43,9 @@ class Tip:
         """
         require_writable(self.context)
         self.context.refs.require_online()
-        return self._opened(self.branch, SessionMode.writable)
+        session = self._opened(self.branch, SessionMode.writable)
+        session.state.changes.began = self.began
+        return session
 
     def _opened(self, branch: str | None, mode: SessionMode) -> Session:
         session = Session(

@@ -454,6 +454,11 @@ def keep_restored(me: Actor) -> None:
     me.repo.create_branch(f"restored-{me.number}", me.facts.ids["trashed"])
 
 
+def keep_garbage(me: Actor) -> None:
+    """A branch at a snapshot that a collection under way may have put aside for a while."""
+    me.repo.create_branch(f"kept-{me.number}", me.facts.ids["gone"])
+
+
 def clear_branch(me: Actor) -> None:
     """The branch `dev` away, if there is one."""
     with suppress(RefNotFoundError):
@@ -594,7 +599,7 @@ def _all() -> Iterator[Operation]:
     yield one("ingest-virtual", lambda me: take_file(
         me, me.number, f"w-{me.number}", mode="virtual"), kinds=NEW, allows=True)  # fmt: skip
     yield one("ingest-branch", lambda me: take_file(
-        me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW, partly=True,
+        me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW,
         drops=("fresh",))  # fmt: skip
     yield one("import", import_store, kinds=NEW)
     yield one("rechunk", rechunk_array, kinds=NEW)
@@ -670,6 +675,8 @@ def _all() -> Iterator[Operation]:
     yield one("collect-planned", collect_planned, before=plan)
     yield one("restore", lambda me: me.repo.space.restore_trash())
     yield one("restore+branch", lambda me: me.repo.space.restore_trash(), keep_restored,
+              kinds=("v1", *OLD))  # fmt: skip
+    yield one("restore+keep", lambda me: me.repo.space.restore_trash(), keep_garbage,
               kinds=("v1", *OLD))  # fmt: skip
     yield one("put-aside+restore", lambda me: collect_planned(me, quarantine=True),
               lambda me: me.repo.space.restore_trash())  # fmt: skip
@@ -757,5 +764,6 @@ COMPETITORS: Final = {
     "erasure": ("purge",),
     "tidying": ("undo-upgrade", "clean-upgrade"),
     "settings": ("close+open",),
+    "trash": ("restore+keep",),
 }
 """By kind, besides the operation itself."""

@@ -29,7 +29,8 @@ from typing import Final, TypeAlias
 
 from frazil import FormatError, FrazilError, InternalError, Repository, SnapshotNotFoundError
 from frazil.errors import ErrorKind
-from tests.races.actors import OPERATIONS, Actor
+from tests.races.actors import OPERATIONS, Actor, damage
+from tests.races.files import folder
 from tests.races.telling import told_wrongly
 from tests.races.worlds import Commit, Place, State, known_ids, state_of, unsound, world
 from tests.support.nodes import contents
@@ -101,11 +102,11 @@ def judge(scene: Scene, place: Place, actors: Sequence[Actor], noted: Order) -> 
 
 
 def is_damage(finding: str, actors: Sequence[Actor]) -> bool:
-    """Whether something was wrong before, and whoever was to mend it may have come too late.
+    """Whether a log was missing before, and whoever was to write it may have come too late.
 
     Who cuts or rewrites history takes a missing log over as it is.
     """
-    return "log-" in finding and any(one.operation.mends for one in actors)
+    return "log-" in finding and any(one.operation.before is damage for one in actors)
 
 
 def is_explained(scene: Scene, actors: Sequence[Actor], noted: Order, seen: State) -> bool:
@@ -113,15 +114,20 @@ def is_explained(scene: Scene, actors: Sequence[Actor], noted: Order, seen: Stat
     refused = [one.operation for one in actors if one.refusal is not None]
     loose = {ref for operation in refused for ref in operation.drops}
     moves = any(operation.moves_refs for operation in refused)
-    if any(operation.allows for operation in refused):
-        seen = {**seen, "containers": (in_order(scene, noted) or seen)["containers"]}
+    allowed = {folder().as_uri() + "/"} if any(one.allows for one in refused) else set()
     found = (in_order(scene, order) for order in orders(actors, noted))
     states: list[State] = []
     for wanted in found:
         if wanted is None or OLD not in wanted:
             continue  # a step is refused, or it cannot be read one after the other either
         states.append(wanted)
-        if explains(wanted, seen, loose) and _is_old_known(scene, wanted, seen):
+        spare = allowed - {*wanted["containers"]}
+        left = [url for url in seen["containers"] if url not in spare]
+        if (
+            explains(wanted, {**seen, "containers": left}, loose)
+            and _is_old_known(scene, wanted, seen)
+            and _are_loose_known(scene, wanted, seen, loose)
+        ):
             return True
     return moves and any(
         explains(_with_refs_of(wanted, states, seen), seen, loose)
@@ -146,6 +152,18 @@ def _is_old_known(scene: Scene, wanted: State, seen: State) -> bool:
     strange = [commit for commit in seen[OLD] if commit not in wanted[OLD]]
     before = in_order(scene, ()) if strange else None
     return before is None or all(commit in before[OLD] for commit in strange)
+
+
+def _are_loose_known(scene: Scene, wanted: State, seen: State, loose: set[str]) -> bool:
+    """Whether refs of somebody who was refused lead to what somebody else was told of."""
+    left = [
+        seen[kind][ref][0]
+        for kind in ("branches", "tags")
+        for ref in loose & {*seen[kind]} - {*wanted[kind]}
+    ]
+    known = [wanted, in_order(scene, ()) or {}] if left else []
+    logs = [log for one in known for kind in ("branches", "tags") for log in one[kind].values()]
+    return all(any(tip in log for log in logs) for tip in left)
 
 
 def _with_refs_of(wanted: State, states: Sequence[State], seen: State) -> State:

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,37 @@ def test_nobody_who_is_at_work_on_the_source_holds_up_the_clone() -> None:
         clone(Repository.open(source), target)
     Repository.open(target).space.purge("/a", confirm="/a", unsafe_minimum_age=AT_ONCE)
     assert "a/zarr.json" not in read(target)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_who_is_killed_leaves_a_whole_clone_or_none(spec: Spec) -> None:
+    class KilledError(BaseException):
+        """The process ends."""
+
+    source = place(spec)
+    repo = Repository.open(source)
+    repo.create_tag("a", repo.lookup_branch("dev"))
+    repo.create_tag("z", repo.lookup_branch("main"))
+    outcomes = set()
+    for last in count(1):
+        target, calls = MemoryStorage(), 0
+
+        def step(_operation: str, _key: str, last: int = last) -> None:
+            nonlocal calls
+            calls += 1
+            if calls > last:
+                raise KilledError
+
+        with suppress(KilledError):
+            clone(repo, SteppingStorage(target, step))
+        is_there = Repository.exists(target)
+        outcomes.add(is_there)
+        if is_there:
+            made = Repository.open(target)
+            assert made.list_branches() == repo.list_branches(), last
+            assert made.list_tags() == repo.list_tags(), last
+            assert read(target) == read(source)
+            assert read(target, "dev") == read(source, "dev")
+        if calls <= last:
+            break
+    assert outcomes == {True, False}

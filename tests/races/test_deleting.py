@@ -238,7 +238,8 @@ def test_what_was_put_back_and_has_changed_since_is_not_put_back_again(spec: Spe
             with suppress(SnapshotNotFoundError):  # version 2 does not list it any more
                 repo.create_branch("back", ids["lost too"])
             repo.expire_snapshots(datetime.now(UTC))
-            repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
+            with suppress(ConflictError):  # version 1 does not collect while somebody restores
+                repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE)
 
         slow = InterruptedStorage(storage)
         repo = Repository.open(slow)

@@ -8,23 +8,27 @@ from functools import partial
 import pytest
 
 from frazil import ConflictError
+from frazil.formats.config_codec import config_to_map
 from frazil.storage.pool import start_in_pool
+from frazil.transaction.opened import context_of
 from tests.races.actors import Actor
-from tests.races.judging import Scene, judge
+from tests.races.judging import Order, Scene, judge
 from tests.races.worlds import Place, commit
 
 SCENE = Scene("v2", ("commit", "commit-elsewhere"))
 
 
-def verdict(meddle: Callable[[Place, list[Actor]], object]) -> list[str]:
+def verdict(
+    meddle: Callable[[Place, list[Actor]], object], scene: Scene = SCENE, noted: Order = (0, 1)
+) -> list[str]:
     """What the judge says of two actors, one after the other, and something that went wrong."""
 
     def act() -> list[str]:
-        place, actors = SCENE.begin()
+        place, actors = scene.begin()
         for actor in actors:
             actor.perform()
         meddle(place, actors)
-        return judge(SCENE, place, actors, (0, 1))
+        return judge(scene, place, actors, noted)
 
     return start_in_pool(act).result()
 
@@ -57,6 +61,35 @@ def refuse(place: Place, actors: list[Actor]) -> None:
     lose_the_last_commit(place, actors)
     actors[1].done = 0
     actors[1].refusal = ConflictError(message="somebody else was first")
+
+
+def tell_of_a_refusal(place: Place, actors: list[Actor]) -> None:
+    actors[1].done = 0
+    actors[1].refusal = ConflictError(message="somebody else was first")
+
+
+def drop_a_container_of_others(place: Place, actors: list[Actor]) -> None:
+    refuse(place, actors)
+    config = actors[0].repo.config
+    config.clear_virtual_chunk_containers()
+    context_of(actors[0].repo).refs.edit_config(lambda _: config_to_map(config))
+
+
+@pytest.mark.parametrize(
+    ("operations", "meddle", "word"),
+    [
+        (("save-config", "ingest-virtual"), drop_a_container_of_others, "not explained"),
+        (("commit", "ingest-branch"), tell_of_a_refusal, "not explained"),
+        (("commit", "repair-tip"), partial(lose, prefix="transactions/"), "log-missing"),
+    ],
+    ids=["container", "branch", "log"],
+)
+def test_who_is_refused_is_no_excuse(
+    operations: tuple[str, str], meddle: Callable[[Place, list[Actor]], object], word: str
+) -> None:
+    """What others were told is there, and what was refused is not."""
+    found = verdict(meddle, Scene("v2", operations), (0,))
+    assert any(word in each for each in found), found
 
 
 def test_nothing_is_wrong_when_nothing_is() -> None:

@@ -1,4 +1,7 @@
-"""A ref to a snapshot that a collection deletes right before the ref is made: it is refused."""
+"""A ref to a snapshot that a collection deletes right before the ref is made: it is refused.
+
+So is a commit that uses the chunks of such a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from frazil import FrazilError, Repository, RepositoryConfig
 from frazil.storage.memory import MemoryStorage
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec
-from tests.support.nodes import contents, group_document, write_keys
+from tests.support.nodes import array_document, contents, group_document, write_keys
 from tests.support.stepping import InterruptedStorage, Moment
 
 MAKING: dict[str, Callable[[Repository, str], None]] = {
@@ -58,3 +61,29 @@ def test_a_ref_to_what_is_collected_at_that_moment_is_refused(spec: Spec, making
     assert "new" not in after.list_tags()
     for name in sorted(after.list_branches()):
         assert contents(after.readonly_session(name))
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_commit_of_chunks_that_are_collected_at_that_moment_is_refused(spec: Spec) -> None:
+    """The collection was planned before the commit began, whose files it does not know."""
+    place, _ = prepared(spec)
+    repo = Repository.open(place, RepositoryConfig(inline_chunk_threshold_bytes=0))
+    session = repo.writable_session("other")
+    write_keys(session, {"a/zarr.json": array_document(2), "a/c/0": b"ab"})
+    picked = session.commit("picked")
+    tip = repo.lookup_branch("main")
+    repo.delete_branch("other")
+    later = datetime.now(UTC) + timedelta(hours=1)
+    space = Repository.open(place).space
+    plan = space.plan_garbage(later, unsafe_minimum_age=AT_ONCE)
+
+    def collect() -> None:
+        space.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
+
+    line = InterruptedStorage(place)
+    prefix = "refs/" if spec == 1 else "repo"
+    line.moments.append(Moment("put_if", prefix, collect))
+    with pytest.raises(FrazilError):
+        Repository.open(line).versions.cherry_pick(picked, "main")
+    assert line.is_over
+    assert Repository.open(place).lookup_branch("main") == tip

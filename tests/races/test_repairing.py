@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 
 import pytest
@@ -26,6 +27,7 @@ from frazil.maintenance.expire import adopt
 from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
+from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document, write_keys
 from tests.support.stepping import InterruptedStorage, Moment
@@ -339,3 +341,31 @@ def test_a_parent_that_an_expiry_has_changed_stays() -> None:
     assert storage.is_over
     context = context_of(Repository.open(place))
     assert context.assets.snapshot(SnapshotId.parse(first)).metadata == marked
+
+
+def test_what_comes_after_the_plan_is_not_done() -> None:
+    """A commit under way leaves a snapshot that no ref leads to, while a branch is restored."""
+    template = MemoryStorage()
+    repo = Repository.create(template, CONFIG, spec_version=1)
+    session = repo.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(2)})
+    first = session.commit("begun")
+    repo.create_branch("dev", first)
+    session = repo.writable_session("dev")
+    write_keys(session, {"a/c/0": b"de"})
+    tip = session.commit("dev")
+    template.put("refs/branch.dev/ref.json", b"{")
+    expected = repair(template)
+    for call in count(1):
+        place = copy_of(template)
+        session = Repository.open(place, CONFIG).writable_session("main")
+        write_keys(session, {"a/c/0": b"ma"})
+        storage = InterruptedStorage(place)
+        storage.before(call, partial(session.flush, "under way"))
+        with suppress(ConflictError):
+            repair(storage, apply=True, expected=expected)
+        if not storage.is_over:
+            break
+        if place.get("refs/branch.dev/ref.json") != b"{":
+            assert Repository.open(place).lookup_branch("dev") == tip, call
+    assert call > 10

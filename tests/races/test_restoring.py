@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 
 import pytest
 
-from frazil import ConflictError, FrazilError, Repository, RepositoryConfig, Storage
+from frazil import (
+    ConflictError,
+    FrazilError,
+    GarbagePlan,
+    NodeNotFoundError,
+    Repository,
+    RepositoryConfig,
+    Storage,
+)
 from frazil.maintenance.at_work import AT_WORK
+from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
 from tests.races.test_deleting import copy_of
+from tests.races.worlds import cells, garbage_before, world
 from tests.support.ages import AT_ONCE
-from tests.support.nodes import array_document, group_document, write_keys
-from tests.support.stepping import InterruptedStorage
+from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.stepping import InterruptedStorage, SteppingStorage
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
 SECRET = b"secret!!"
@@ -93,6 +104,134 @@ def test_what_was_erased_is_not_moved_to_the_trash_or_back(
     # Both when one comes before or after the other, and one of them in between.
     assert {slow.__name__, other.__name__} in outcomes
     assert any(len(done) == 1 for done in outcomes)
+
+
+class KilledError(BaseException):
+    """The process ends."""
+
+
+def collect(storage: Storage) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    Repository.open(storage).space.collect_garbage(later, unsafe_minimum_age=AT_ONCE)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_was_erased_is_in_no_copy_that_a_killed_collection_left(spec: int) -> None:
+    """In version 1 snapshots are copied before they are deleted, to come back if refs need them."""
+    template = prepared(spec, trash=False)
+    outcomes = set()
+    for call in count(1):
+        place, calls, is_erased = copy_of(template), 0, False
+
+        def step(_operation: str, _key: str, call: int = call, place: Storage = place) -> None:
+            nonlocal calls, is_erased
+            calls += 1
+            if calls == call:
+                with suppress(FrazilError):
+                    purge(place)
+                    is_erased = True
+            elif calls > call:
+                raise KilledError
+
+        with suppress(KilledError, FrazilError):
+            collect(SteppingStorage(place, step))
+        if calls < call:
+            break
+        outcomes.add(is_erased)
+        if is_erased:
+            with pytest.raises(NodeNotFoundError):
+                Repository.open(place).space.purge("/a", dry_run=True)
+    assert call > 10
+    assert outcomes == ({True, False} if spec == 1 else {True})
+
+
+@pytest.mark.parametrize("remove", [collect, put_aside])
+def test_a_branch_at_what_came_back_from_the_trash_is_not_collected(
+    remove: Callable[[Storage], None],
+) -> None:
+    """Who collects has looked at the refs before the branch was there."""
+    template = prepared(1, trash=False)
+    files = [item.key.removeprefix("snapshots/") for item in template.list("snapshots/")]
+    repo = Repository.open(template)
+    [gone] = {*files} - {each.id for each in repo.ancestry(branch="main")}
+    outcomes = set()
+    for call in count(1):
+        place = copy_of(template)
+        made: list[bool] = []
+
+        def come(place: Storage = place, made: list[bool] = made) -> None:
+            with suppress(FrazilError):
+                other = Repository.open(place)
+                other.space.restore_trash()
+                other.create_branch("back", gone)
+                made.append(True)
+
+        storage = InterruptedStorage(place)
+        storage.before(call, come)
+        with suppress(FrazilError):
+            remove(storage)
+        if not storage.is_over:
+            break
+        outcomes.add(bool(made))
+        if made:
+            session = Repository.open(place).readonly_session("back")
+            assert contents(session)["a/c/0"] == SECRET + b"again", call
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+@pytest.mark.parametrize("kind", ["v1", "g2", "g3"])
+def test_what_came_back_is_young_again_whatever_an_older_plan_says(
+    kind: str, tmp_path: Path, *, is_saved: bool
+) -> None:
+    place = world(kind).copy()
+    space = Repository.open(place.storage()).space
+    plan = space.plan_garbage(garbage_before())
+    if is_saved:
+        plan.save(tmp_path / "plan")
+        plan = GarbagePlan.load(tmp_path / "plan")
+    other = Repository.open(place.storage()).space
+    other.collect_planned(other.plan_garbage(garbage_before()), quarantine=True)
+    other.restore_trash()
+    space.collect_planned(plan)
+    for name in ("gone", "trashed"):
+        repo = Repository.open(place.storage())
+        repo.create_branch(name, place.facts.ids[name])
+        assert contents(repo.readonly_session(name))["a/c/1"] == cells(60, 60)
+
+
+class SlowDeletion(SteppingStorage):
+    """The first deletion of snapshots gets no answer; it arrives when all is over."""
+
+    late: Sequence[str] = ()
+    meanwhile: Callable[[], object] | None = None
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        if self.late or not keys or not keys[0].startswith("snapshots/"):
+            return super().delete_many(keys)
+        self.late = keys
+        if self.meanwhile is not None:
+            self.meanwhile()
+        return Deleted(0, failed=tuple((key, "no answer") for key in keys), in_doubt=True)
+
+
+@pytest.mark.parametrize("has_ref", [False, True])
+def test_a_deletion_that_arrives_late_can_be_undone(*, has_ref: bool) -> None:
+    """What it deletes may have got a branch since the collection looked."""
+    place = prepared(1, trash=False)
+    files = [item.key.removeprefix("snapshots/") for item in place.list("snapshots/")]
+    repo = Repository.open(place)
+    [gone] = {*files} - {each.id for each in repo.ancestry(branch="main")}
+    line = SlowDeletion(place)
+    if has_ref:
+        line.meanwhile = lambda: repo.create_branch("back", gone)
+    with suppress(FrazilError):
+        collect(line)
+    if not has_ref:
+        repo.create_branch("back", gone)
+    place.delete_many(line.late)
+    restore(place)
+    assert contents(Repository.open(place).readonly_session("back"))["a/c/0"] == SECRET + b"again"
 
 
 def test_who_was_killed_keeps_others_away_for_a_day() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,16 @@ import xarray as xr
 import zarr
 
 import frazil
-from frazil.errors import ConflictError, ErrorKind, RebaseFailedError
+from frazil.commit.base import MINIMUM_AGE
+from frazil.errors import ConflictError, ErrorKind, RebaseFailedError, SessionStateError
 from frazil.run import JobReport
 from frazil.spark.writing import commit
 from frazil.spark.writing.commit import commit_write
 from frazil.spark.writing.sink import commit_tasks
 from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
 from frazil.transaction.keyspace import KeySpace
+from tests.races.jobs_here import url_of
 from tests.support.spark import (
     WEATHER_ENCODING,
     make_repository,
@@ -27,6 +32,7 @@ from tests.support.spark import (
     opened,
     rows_of,
     sink_here,
+    stream_sink_here,
     weather,
     write_here,
 )
@@ -47,6 +53,37 @@ def committed(repo: Path, rows: pa.Table, **options: Any) -> JobReport:  # noqa:
 
 def tip(repo: Path) -> Any:  # noqa: ANN401  (what history tells of a commit)
     return next(iter(frazil.Repository.open(repo).ancestry(branch="main")))
+
+
+HALVES = (slice(0, 3), slice(3, None))
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_write_of_more_than_a_day_misses_what_was_collected_meanwhile(*, is_stream: bool) -> None:
+    """What tasks have stored is garbage to others until it is committed."""
+    place = MemoryStorage()
+    url, rows = url_of(place), rows_of(weather().isel(time=slice(0, 4)))
+    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
+    made = frazil.Repository.create(place, config)
+    options = {"checkpointLocation": "/stream"} if is_stream else {}
+    make = stream_sink_here if is_stream else sink_here
+    write_here(url, rows, dims="time,lat,lon", chunks="time=4,lat=3,lon=2")
+    tip, before = made.lookup_branch("main"), {item.key for item in place.list("chunks/")}
+    writer = make(url, rows.schema, **options)
+    writer.plan = replace(writer.plan, began=time.time() - MINIMUM_AGE.total_seconds())
+    halves = [rows_of(weather().isel(time=slice(0, 4), lat=part)) for part in HALVES]
+    messages = [writer.write(iter(each.to_batches())) for each in halves]
+    stored = {item.key for item in place.list("chunks/")} - before
+    assert len(stored) > 1
+    for key in stored:
+        data = place.get(key)
+        assert data is not None
+        place.delete_many([key])
+        later = make(url, rows.schema, **options)
+        with pytest.raises(SessionStateError, match="write them again"):
+            later.commit(messages, 1) if is_stream else writer.commit(messages)
+        place.put(key, data)
+    assert made.lookup_branch("main") == tip
 
 
 # --- what is told ---

@@ -33,6 +33,7 @@ from frazil.commit.base import REPO_KEY as REPO_KEY
 from frazil.commit.closing import require_own_status
 from frazil.errors import (
     AlreadyExistsError,
+    ConflictError,
     ErrorKind,
     FormatError,
     FrazilError,
@@ -161,7 +162,14 @@ class RepoObjectRefs(RefStore):
         """
         lost: _Replacement | None = None
         known = self._known if trusts_known else None
-        for _ in attempts(self._retries):
+        tries = attempts(self._retries)
+        while True:
+            try:
+                next(tries)
+            except ConflictError:
+                if lost is not None and lost.is_in(self.info()):
+                    return  # the last one took effect, its reply was lost, and others came after
+                raise
             trusted, known = known, None
             version, info = trusted or self._read()
             if lost is not None and lost.is_in(info):

@@ -112,7 +112,7 @@ def repair(
         return plan
     if not context.storage.can_write:
         require_writable(context, "repair")
-    return _Repair(context, missing_chunks, known, tell, apply=True).run()
+    return _Repair(context, missing_chunks, known, tell, planned=plan).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +123,8 @@ class _Repair:
     missing: MissingChunks
     tips: Mapping[str, SnapshotId]
     tell: Tell
-    apply: bool = False
+    planned: RepairPlan | None = None
+    """what is to be done; None: it is only planned"""
     steps: list[RepairStep] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
@@ -131,6 +132,22 @@ class _Repair:
     @property
     def storage(self) -> Storage:
         return self.context.storage
+
+    @property
+    def apply(self) -> bool:
+        return self.planned is not None
+
+    def _add(self, *steps: RepairStep) -> None:
+        """Add what comes next.
+
+        Raises:
+            ConflictError: it is not what comes next in the plan, because others have been here.
+        """
+        for step in steps:
+            at = len(self.steps)
+            if self.planned is not None and self.planned.steps[at : at + 1] != (step,):
+                raise _changed_meanwhile()
+            self.steps.append(step)
 
     def run(self) -> RepairPlan:
         self._require_current()
@@ -164,7 +181,7 @@ class _Repair:
             rebuilt = rebuild_repo(RepositoryFiles(self.context.assets), self.tips)
             if rebuilt is None:
                 raise FormatError("no backup and no snapshot is left to begin with", key=REPO_KEY)
-            self.steps.append(rebuilt.step)
+            self._add(rebuilt.step)
             self.losses += rebuilt.losses
             info = rebuilt.info
             if self.apply:
@@ -180,7 +197,7 @@ class _Repair:
         step = rewrite_repo(info, findings)
         if step is None:
             return info
-        self.steps.append(step)
+        self._add(step)
         branches = with_main(info)
         if MAIN in branches.keys() - info.branches.keys():
             self.losses.append(f"where branch 'main' was: it is assumed to be at {branches[MAIN]}")
@@ -199,7 +216,7 @@ class _Repair:
         past = read_file_history(self.context.assets)
         encoded = self.storage.percent_encodes_names
         steps, losses = rebuild_refs(refs, past, self.tips, encoded=encoded)
-        self.steps += steps
+        self._add(*steps)
         self.losses += losses
         branches = dict(refs.branches)
         for step in steps:
@@ -215,7 +232,7 @@ class _Repair:
     def _config(self, fix: ConfigFix | None) -> None:
         if fix is None:
             return
-        self.steps.append(fix.step)
+        self._add(fix.step)
         self.losses.append(fix.loss)
         if not self.apply:
             return
@@ -253,7 +270,7 @@ class _Repair:
         self.tell(Progress("history", 0, len(state.entries)))
         for plan in (plan_parents, partial(plan_history, tips=self.tips)):
             steps, losses, after = plan(state)
-            self.steps += steps
+            self._add(*steps)
             self.losses += losses
             if self.apply:
                 for step in steps:
@@ -345,7 +362,7 @@ class _Repair:
         rewrite = plan_rewrite(state, branch, self.missing)
         if rewrite is None or not rewrite.is_needed:
             return
-        self.steps.append(rewrite.step())
+        self._add(rewrite.step())
         self.losses += rewrite.losses()
         if self.apply:
             self.made.append(str(commit_rewrite(self.context, rewrite)))
@@ -356,7 +373,7 @@ class _Repair:
         for log in missing_logs(state):
             key = log_key(log.id)
             detail = "made of the difference to the parent"
-            self.steps.append(RepairStep(Action.WRITE_LOG, key, detail))
+            self._add(RepairStep(Action.WRITE_LOG, key, detail))
             if self.apply:
                 self.storage.make_durable([self.context.assets.save_log(log)])
 

@@ -1,8 +1,10 @@
-"""Two kinds of work that exclude each other: each says that it is at work, and then looks around.
+"""Kinds of work that exclude each other: each says that it is at work, and then looks around.
 
 Whoever moves garbage to the trash or back copies bytes that somebody may be erasing, who would not
-see the copies. Each writes an object before it looks for those of the other kind: so at least one
-of two sees the other, and is refused. Who was killed leaves the object, which counts for a day.
+see the copies. And what comes back from the trash may be named by new refs, of which a collection
+that has looked at the refs before knows nothing. Each writes an object before it looks for those of
+the other kinds: so at least one of two sees the other, and is refused. Who was killed leaves the
+object, which counts for a day.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ log = logging.getLogger(__name__)
 class TrashWork(StrEnum):
     """What may not happen at the same time."""
 
-    MOVING = "moving garbage"
+    MOVING = "moving garbage to the trash"
+    RESTORING = "restoring garbage"
     ERASING = "erasing data"
 
     @property

@@ -7,7 +7,8 @@ Whatever has come into use is spared.
 Where a ref may be made to any snapshot file, snapshots are copied below `trash/` before they go. A
 writer that makes a ref checks afterwards that its snapshot is there, and the collection looks at
 the refs after deleting: one of the two sees the other. If it is the collection, the copies are put
-back and everything is planned anew.
+back and everything is planned anew. Whoever erases data must not miss copies, and nobody else may
+put them back: so a collection that makes some keeps both away.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def carry_out(
         InvalidInputError: the plan is that of another repository.
         StorageError: too many deletes in a row have failed.
         ConflictError: the repository is of another generation by now, or kept changing; or
-            garbage is to be put aside while somebody erases data.
+            garbage is to be put aside, if only for a while, and somebody is erasing data or
+            restoring garbage.
     """
     require_writable(context, "collect garbage")
     if plan.url != context.storage.url:
@@ -111,7 +113,15 @@ def carry_out(
             measured(context.storage, part.prefix, part.ids, limit) for part in candidates
         )
     batch = batch_name() if way.quarantine else None
-    with at_work(context.place, TrashWork.MOVING) if way.quarantine else nullcontext():
+    copies = batch or (f"{batch_name()}-snapshots" if _needs_copies(context) else None)
+    with at_work(context.place, TrashWork.MOVING) if copies else nullcontext():
+        if _needs_copies(context):
+            # What has come back from the trash since the plan was made is young again.
+            first, *rest = candidates
+            assert first.prefix == SNAPSHOTS
+            still = measured(context.storage, SNAPSHOTS, first.ids, cutoff)
+            if len(still) < len(first):
+                made, candidates = None, (still, *rest)
         for _ in attempts(context.config.update_retries()):
             # A plan that knows what was kept needs only a look at what was published since.
             chosen, made = made, None
@@ -121,7 +131,7 @@ def carry_out(
             final = settle(context, chosen, way.walk)
             if final is None:
                 continue
-            run = _Run(context, way, batch, cutoff)
+            run = _Run(context, way, batch, copies, cutoff)
             try:
                 if run.remove_snapshots(final):
                     return run.remove_rest(is_full=plan.how == "full"), batch
@@ -130,11 +140,21 @@ def carry_out(
     raise InternalError("attempts ended without an error", kind=ErrorKind.UNKNOWN)
 
 
+def _needs_copies(context: Context) -> bool:
+    """Whether a ref may be made to any snapshot file, so that one may have to come back."""
+    return isinstance(context.refs, FileRefs) and context.refs.names_any_file
+
+
 class _Run:
     """One collection under way."""
 
     def __init__(
-        self, context: Context, way: CollectionOptions, batch: str | None, cutoff: datetime
+        self,
+        context: Context,
+        way: CollectionOptions,
+        batch: str | None,
+        copies: str | None,
+        cutoff: datetime,
     ) -> None:
         self._context = context
         self._way = way
@@ -142,9 +162,7 @@ class _Run:
         self._cutoff = cutoff
         self._reports: dict[str, DeleteReport] = {}
         self._skipped: list[str] = []
-        refs = context.refs
-        needs_copies = isinstance(refs, FileRefs) and refs.names_any_file
-        self._copies = batch or (f"{batch_name()}-snapshots" if needs_copies else None)
+        self._copies = copies
         """batch of the trash from which snapshots can come back"""
 
     def remove_snapshots(self, plan: CollectionPlan) -> bool:
@@ -154,7 +172,7 @@ class _Run:
             self._plan = look_again(self._context, plan, self._way.walk)
         except FrazilError as error:
             if self._copies is not None:
-                put_back(self._context, self._copies, SNAPSHOTS)
+                put_back(self._context, self._copies, SNAPSHOTS, keeps_copies=self._has_failed)
             if self._copies is None or not isinstance(error, SnapshotNotFoundError):
                 raise
             return False
@@ -163,7 +181,8 @@ class _Run:
     def remove_rest(self, *, is_full: bool) -> GCSummary:
         """Remove what only garbage referred to."""
         context = self._context
-        if self._copies is not None and self._batch is None:
+        if self._copies is not None and self._batch is None and not self._has_failed:
+            # A request that failed may still arrive, and delete what has got a ref by then.
             self._reports["copies"] = discard(context.place, self._copies)
         swept = start_in_pool(partial(sweep, context.place, self._cutoff))
         for prefix in (LOGS, MANIFESTS):

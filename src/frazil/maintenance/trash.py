@@ -140,12 +140,12 @@ def restore_trash(
     Raises:
         NotFoundError: there is no such batch.
         StorageError: an object could not be put back; those before it were.
-        ConflictError: somebody is erasing data at the same time.
+        ConflictError: somebody is erasing data, or moving garbage to the trash, at the same time.
     """
     require_writable(context, "restore garbage")
     if dry_run:
         return _restore_batches(context, batch, dry_run=True)
-    with at_work(context.place, TrashWork.MOVING):
+    with at_work(context.place, TrashWork.RESTORING):
         return _restore_batches(context, batch, dry_run=False)
 
 
@@ -167,19 +167,24 @@ def _restore_batches(context: Context, batch: str | None, *, dry_run: bool) -> T
     return TrashBatch(batch or "all", datetime.now(UTC), count, size)
 
 
-def put_back(context: Context, batch: str, prefix: str) -> None:
-    """Put objects of a kind back that were put aside.
+def put_back(context: Context, batch: str, prefix: str, *, keeps_copies: bool = False) -> None:
+    """Put objects of a kind back that were put aside; copies may stay in the trash.
 
     Raises:
         StorageError: one could not be put back.
     """
     above = f"{TRASH}{batch}/"
     items = [*context.place.list(above + context.key_in_place(prefix))]
-    _restore(context.place, above, items, _attributes(prefix))
+    _restore(context.place, above, items, _attributes(prefix), keeps_copies=keeps_copies)
 
 
 def _restore(
-    place: Storage, above: str, items: Sequence[Listed], attributes: Attributes
+    place: Storage,
+    above: str,
+    items: Sequence[Listed],
+    attributes: Attributes,
+    *,
+    keeps_copies: bool = False,
 ) -> list[Listed]:
     """Put objects back; tell which were still there."""
     found: list[Listed] = []
@@ -189,7 +194,8 @@ def _restore(
         done = fan_out(partial(_put_one_back, place, above, attributes), keys)
         back = [item for item, is_back in zip(group, done, strict=True) if is_back]
         place.make_durable([item.key[len(above) :] for item in back])
-        delete_keys(place, keys)
+        if not keeps_copies:
+            delete_keys(place, keys)
         found += back
     return found
 

@@ -54,6 +54,8 @@ class _Work:
     metadata: dict[str, Any] | None
     changes: ChangeSet = field(default_factory=ChangeSet)
     """those of the session, to be rebased on another tip if necessary"""
+    own: set[SnapshotId] = field(default_factory=set)
+    """where this block has put the audit branch; others may have committed to it since"""
 
 
 class Audit(Namespace):
@@ -193,25 +195,42 @@ class Audit(Namespace):
         base = self._repository.lookup_branch(branch)
         audit = audit_branch or f"audit-{branch}-{secrets.token_hex(4)}"
         self._repository.create_branch(audit, base)
+        own = {SnapshotId.parse(base)}
         try:
             session = self._repository.writable_session(audit)
-            work = _Work(branch, audit, SnapshotId.parse(base), session, chosen, message, metadata)
+            work = _Work(
+                branch, audit, SnapshotId.parse(base), session, chosen, message, metadata, own=own
+            )
             yield session
             work.changes = session.state.changes
             _publish(self._context, work, rebase_with, rebase_tries)
         except BaseException as error:
-            self._clean_up(audit, base, keep_audit_branch, error)
+            self._clean_up(audit, base, own, keep_audit_branch, error)
             raise
-        self._clean_up(audit, base, keep_audit_branch, None)
+        self._clean_up(audit, base, own, keep_audit_branch, None)
 
-    def _clean_up(self, audit: str, base: str, keep: Keep, error: BaseException | None) -> None:
-        """Delete the audit branch, unless it shall be kept; a failure is not an error."""
+    def _clean_up(
+        self,
+        audit: str,
+        base: str,
+        own: set[SnapshotId],
+        keep: Keep,
+        error: BaseException | None,
+    ) -> None:
+        """Delete the audit branch, unless it shall be kept; a failure is not an error.
+
+        If others have committed to it, it stays: these commits are nowhere else.
+        """
         try:
             tip = self._context.refs.branches().get(audit)
             is_needed = error is not None and tip != SnapshotId.parse(base)
             keeps = keep == "always" or (keep == "on_failure" and is_needed)
             if tip is not None and not keeps:
-                self._repository.delete_branch(audit)
+                if tip not in own:
+                    raise ConflictError(
+                        message="others have committed to it", actual_parent=str(tip)
+                    )
+                self._context.refs.delete_branch(audit, tip)
         except FrazilError as failure:
             left = f"the audit branch {audit!r} could not be cleaned up: {failure}"
             if error is not None:
@@ -232,8 +251,10 @@ def _publish(context: Context, work: _Work, solver: ConflictSolver | None, tries
         # Others may have committed to the audit branch in sessions of their own.
         if session.branch is not None and (session.has_uncommitted_changes or tip == work.base):
             tip = SnapshotId.parse(session.commit(work.message, work.metadata))
+            work.own.add(tip)
         report = run_checks(Session(context, tip), work.checks)
         labelled = _labelled(context, work.audit, tip, {AUDIT: report.as_metadata()})
+        work.own.add(labelled)
         if session.state.base_id == tip:
             session.state.move_base(labelled)
         if not report.passed:
@@ -276,6 +297,7 @@ def _moved_on(
     """The changes again, rebased on the present tip of the branch."""
     tip = context.refs.branch_tip(work.branch)
     context.refs.reset_branch(work.audit, tip, labelled)
+    work.own.add(tip)
     session = Session(
         context,
         work.base,

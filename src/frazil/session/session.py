@@ -18,6 +18,7 @@ from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.committing import NodeIds, Saved, commit_metadata, save
 from frazil.transaction.context import Context
 from frazil.transaction.forks import merge_state
+from frazil.transaction.long_open import require_chunks
 from frazil.transaction.moving import check_move, reindex_array, shift_array
 from frazil.transaction.publishing import Publisher
 from frazil.transaction.rebasing import rebase
@@ -200,6 +201,7 @@ class Session(SnapshotView):
             saved = save(self.state, message, own, parent=base)
             requires = frozenset(self.state.changes.sources)
             context.refs.register_detached(saved.snapshot.entry(base), requires)
+            require_chunks(context, self.state.changes)
             return self._finish(saved)
 
     def rewrite_manifests(

@@ -29,7 +29,7 @@ from frazil.statistics.files import (
     read_index,
 )
 from frazil.statistics.measuring import measure
-from frazil.statistics.publishing import retract_if_gone, store_rows
+from frazil.statistics.publishing import store_rows
 from frazil.statistics.records import (
     Decoding,
     Rows,
@@ -126,7 +126,6 @@ def analyze(
     sizes = [int(each.table.length.sum()) for each in plan.portions]
     counts = [len(each.table) for each in plan.portions]
     held: dict[bytes, list[Rows]] = {}
-    kept: dict[bytes, list[Rows]] = {}
     read = failed = files = 0
     problems: list[str] = []
     for number, answer in run_with_progress(
@@ -138,10 +137,9 @@ def analyze(
         read, failed = read + answer.bytes_read, failed + answer.failed
         problems += answer.problems[: MOST_TOLD - len(problems)]
         if sum(map(len, of_one)) >= HELD_ROWS:
-            files += _keep(context, held, kept, plan.decodings[number].id)
-    for decoding in [*held]:
-        files += _keep(context, held, kept, decoding)
-    retract_if_gone(context, kept, state.base_id)
+            decoding = plan.decodings[number].id
+            files += store_rows(context, {decoding: held.pop(decoding)}, state.base_id)
+    files += store_rows(context, held, state.base_id)
     place = context.place
     merged = sum(
         put_together(place, each)
@@ -157,18 +155,6 @@ def analyze(
         files_merged=merged,
         problems=tuple(problems),
     )
-
-
-def _keep(
-    context: Context,
-    held: dict[bytes, list[Rows]],
-    kept: dict[bytes, list[Rows]],
-    decoding: bytes,
-) -> int:
-    """Write the rows of a decoding, and remember them; tell how many files that took."""
-    parts = held.pop(decoding)
-    kept.setdefault(decoding, []).extend(parts)
-    return store_rows(context, {decoding: parts})
 
 
 class _Plan:

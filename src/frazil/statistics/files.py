@@ -3,6 +3,10 @@
 They lie below `frazil/statistics/`, in a folder for each decoding, beside the repository's own
 files, which nothing of the format looks at. What is in them is foreign as everything that comes
 from storage: sizes are checked before memory is taken, and a damaged file is no file.
+
+A file is made empty first and filled by a conditional write: whoever erases data deletes empty
+files too, so that those who were about to fill them cannot tell what was erased, even if they are
+slow, or killed half-way.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from frazil.errors import FormatError, StorageError
+from frazil.errors import ConflictError, ErrorKind, FormatError, StorageError
 from frazil.formats.envelope import body_compressor, justified, unpack
 from frazil.statistics.records import (
     I64,
@@ -32,7 +36,7 @@ from frazil.statistics.records import (
     found_in,
     row_keys,
 )
-from frazil.storage.base import Listed, Storage
+from frazil.storage.base import Listed, LostRace, Storage, Version
 
 PREFIX: Final = "frazil/statistics/"
 MAGIC: Final = b"FRZSTAT\x01"
@@ -47,6 +51,8 @@ COPIES: Final = 3 * ROW.itemsize
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 MANY_FILES: Final = 16
 """From so many files of one decoding on, they are put together."""
+TRIES: Final = 5
+"""How often somebody who erases may be in the way."""
 _NAME: Final = re.compile(re.escape(PREFIX) + r"([0-9a-f]{32})/[0-9a-z]{1,64}")
 
 Keep: TypeAlias = Callable[[Rows], Flags]
@@ -101,7 +107,7 @@ def decoding_in(key: str) -> bytes:
 
 
 def load_file(place: Storage, item: Listed) -> Rows | None:
-    """The rows of a file; None when it has gone.
+    """The rows of a file; None when it has gone, or is not filled yet.
 
     Raises:
         FormatError: it is damaged.
@@ -109,18 +115,42 @@ def load_file(place: Storage, item: Listed) -> Rows | None:
     """
     if item.size_bytes > FILE_BYTES:
         raise FormatError("a file of statistics is too long", key=item.key, size=item.size_bytes)
-    blob = place.get(item.key, 0, FILE_BYTES)
+    blob = place.get(item.key, 0, FILE_BYTES) if item.size_bytes else None
     return None if blob is None else decode(blob, item.key)[1]
 
 
-def store(place: Storage, decoding: bytes, rows: Rows) -> list[str]:
-    """Write rows to files of their own, and tell their keys."""
-    keys = []
-    for first in range(0, len(rows), FILE_ROWS):
+def store(
+    place: Storage, decoding: bytes, rows: Rows, may_be_told: Callable[[], bool] = lambda: True
+) -> list[str] | None:
+    """Write rows to files of their own and tell their keys; None when they may not be told.
+
+    `may_be_told` is asked when the files are there, and empty. Whoever erases data first sees to
+    it that the answer is no, and then deletes files, which cannot be filled any more. So rows of
+    erased data are not written, whatever comes between.
+    """
+    parts = [rows[first : first + FILE_ROWS] for first in range(0, len(rows), FILE_ROWS)]
+    for _ in range(TRIES):
+        empty = [_made_empty(place, decoding) for _ in parts]
+        keys = [key for key, _ in empty]
+        is_told = may_be_told()
+        if is_told and not any(
+            isinstance(place.put_if(key, encode(decoding, part), version), LostRace)
+            for (key, version), part in zip(empty, parts, strict=True)
+        ):
+            return keys
+        place.delete_many(keys)
+        if not is_told:
+            return None
+    return None
+
+
+def _made_empty(place: Storage, decoding: bytes) -> tuple[str, Version]:
+    """A new file without rows."""
+    while True:
         key = f"{PREFIX}{decoding.hex()}/{secrets.token_hex(12)}"
-        place.put(key, encode(decoding, rows[first : first + FILE_ROWS]))
-        keys.append(key)
-    return keys
+        made = place.put_if(key, b"", None)
+        if not isinstance(made, LostRace):
+            return key, made.version
 
 
 def loaded(
@@ -223,11 +253,13 @@ def put_together(place: Storage, decoding: bytes) -> int:
         parts.append(rows)
     if len(parts) < 2:
         return 0
-    made = store(place, decoding, merged(parts).rows)
-    # An erasure of rows looks for new files afterwards: so either these are seen there, or the
-    # files that they were made of are seen to be gone here.
-    if not {item.key for item in list_files(place, decoding)}.issuperset(sources):
-        place.delete_many(made)
+
+    def are_there() -> bool:
+        """An erasure deletes files that have such rows before it looks for new files."""
+        return {item.key for item in list_files(place, decoding)}.issuperset(sources)
+
+    made = store(place, decoding, merged(parts).rows, are_there)
+    if made is None:
         return 0
     place.delete_many(sources)
     return len(sources) - len(made)
@@ -244,46 +276,64 @@ class DroppedRows:
     files: int = 0
 
 
-def drop_rows(
-    place: Storage, keep: Keep, before: datetime | None = None, *, tries: int = 5
-) -> DroppedRows:
+def drop_rows(place: Storage, keep: Keep, before: datetime | None = None) -> DroppedRows:
     """Drop rows from all files, or from those written before a time; damaged files go as a whole.
 
     Without `before` it repeats this until nothing is left, also while others write.
 
     Raises:
         StorageError: a file cannot be read, written or deleted.
+        ConflictError: others kept writing.
     """
     rows = files = 0
-    for _ in range(tries):
-        done = 0
+    for _ in range(TRIES if before is None else 1):
+        is_done = True
         for item in list_files(place):
             if before is not None and item.created_at >= before:
                 continue
             dropped = _forget(place, item, keep)
-            rows, files, done = rows + dropped, files + bool(dropped), done + dropped
-        if not done or before is not None:
-            break
-    return DroppedRows(rows, files)
+            rows, files = rows + (dropped or 0), files + bool(dropped)
+            is_done &= dropped == 0
+        if is_done or before is not None:
+            return DroppedRows(rows, files)
+    raise ConflictError(
+        message="files of statistics kept changing while rows were deleted from them; try again",
+        kind=ErrorKind.UPDATE_ATTEMPTS_EXHAUSTED,
+    )
 
 
-def _forget(place: Storage, item: Listed, keep: Keep) -> int:
+def _forget(place: Storage, item: Listed, keep: Keep) -> int | None:
+    """Drop rows of one file and tell how many; None if others were there first."""
+    if not item.size_bytes:
+        _delete(place, item.key)  # whoever has made it cannot fill it any more
+        return 0
     try:
         found = load_file(place, item)
     except FormatError:
         found, stays = blank_rows(1), np.zeros(1, np.bool_)
     else:
         if found is None:
-            return 0
+            return None  # its rows may be in another one by now
         stays = keep(found)
     if stays.all() and len(found):
         return 0
-    kept = store(place, decoding_in(item.key), found[stays])
-    failed = place.delete_many([item.key]).failed
-    if failed:
+    kept = store(
+        place, decoding_in(item.key), found[stays], lambda: place.head(item.key) is not None
+    )
+    if kept is None:
+        return None
+    try:
+        _delete(place, item.key)
+    except StorageError:
         place.delete_many(kept)
-        raise StorageError(f"a file of statistics would not go: {failed[0][1]}", key=item.key)
+        raise
     return max(1, int((~stays).sum()))
+
+
+def _delete(place: Storage, key: str) -> None:
+    failed = place.delete_many([key]).failed
+    if failed:
+        raise StorageError(f"a file of statistics would not go: {failed[0][1]}", key=key)
 
 
 # --- checksums ---

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -133,7 +133,9 @@ def _clone_all(
     sizes = [item.size_bytes for item in rest]
     keys = [item.key for item in rest]
     size_bytes = _copy(runner, CopyObjects(storage, target), keys, sizes, progress)
-    for key, data in sorted(first.items()):
+    target.make_durable(keys)
+    for key in _main_last(first, context_of(Repository.open(storage)).refs):
+        data = first[key]
         if data is not None and isinstance(target.put_if(key, data, None), LostRace):
             raise _occupied(target)
     made = Repository.open(target)
@@ -172,6 +174,16 @@ def _entries(storage: Storage) -> list[str]:
     """The keys of the objects that make the others a repository; the last one counts."""
     listed = (item.key for folder in ENTRY_FOLDERS for item in storage.list(folder))
     return [key for key in (*ENTRY_KEYS, *listed) if storage.head(key) is not None]
+
+
+def _main_last(keys: Iterable[str], refs: RefStore) -> list[str]:
+    """Entry points in the order in which they are written.
+
+    Where refs have files of their own, there is a repository once there is a main branch. If the
+    work is interrupted before, there is none, and not one without other refs.
+    """
+    folder = refs.entry_key().rpartition("/")[0] if isinstance(refs, FileRefs) else ""
+    return sorted(keys, key=lambda key: (bool(folder) and key.startswith(f"{folder}/"), key))
 
 
 def require_empty(storage: Storage) -> None:

@@ -13,18 +13,21 @@ from typing import Final
 from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.file_refs import CONFIG_KEY
-from frazil.errors import ErrorKind, FrazilError, ReadOnlyError
+from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import parse_ref_key
+from frazil.formats.manifest import decode_manifest
 from frazil.maintenance.deleting import deletable_before, require_old
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.opening import find_legacy
+from frazil.storage.locations import VCC
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.transaction.context import Context
+from frazil.upgrading.chunks import legacy_container
 from frazil.upgrading.claims import Claim, ClaimRecord, Work, claimed, take
 from frazil.upgrading.fencing import fences
 from frazil.upgrading.leftovers import (
@@ -129,15 +132,35 @@ def _old_files(source: UpgradeSource, new: Context) -> Iterator[Listed]:
             yield config
     else:
         for kind in ORDER:
-            if kind != "chunks" or not _reads_old_chunks(new):
+            if kind != "chunks" or not _reads_old_chunks(source, new):
                 yield from source.files.storage.list(source.files.folders[kind])
     yield from _old_refs(source, new)
 
 
-def _reads_old_chunks(new: Context) -> bool:
-    """Whether the new repository refers to old chunk objects where they are."""
+def _reads_old_chunks(source: UpgradeSource, new: Context) -> bool:
+    """Whether the new repository refers to old chunk objects where they are.
+
+    The stored configuration tells, unless somebody has taken the container out of it. So manifests
+    are asked too.
+
+    Raises:
+        FormatError: a manifest cannot be read, so that nobody knows.
+    """
     containers = (new.config.virtual_chunk_containers or {}).values()
-    return any(container.name == LEGACY_CHUNKS for container in containers)
+    if any(container.name == LEGACY_CHUNKS for container in containers):
+        return True
+    try:
+        above = (f"{VCC}{LEGACY_CHUNKS}/", legacy_container(source).url_prefix)
+    except InvalidInputError:
+        return False  # no container can read from such a storage
+    blobs = ((item.key, new.storage.get(item.key)) for item in new.storage.list(MANIFESTS))
+    tables = (
+        table
+        for key, blob in blobs
+        if blob is not None
+        for _, table in decode_manifest(blob, key=key).tables()
+    )
+    return any(text.startswith(above) for table in tables for text in table.locations)
 
 
 def _preserved(place: Storage) -> Iterator[Listed]:

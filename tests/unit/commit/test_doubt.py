@@ -8,6 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.errors import StorageError
+from frazil.model.config import (
+    RepositoryConfig,
+    RepoUpdateRetryConfig,
+    StorageRetriesSettings,
+)
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
@@ -19,13 +24,14 @@ from tests.support.nodes import group_document, write_keys
 class Doubtful(FaultyStorage):
     """Loses the reply to the next write of a ref, and others write before it is asked about."""
 
+    name = "refs/"
     then: Callable[[], object] | None = None
 
     def put_if(
         self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
     ) -> Written | LostRace:
         done = super().put_if(key, data, expected, attributes)
-        if self.then is None or not key.startswith("refs/"):
+        if self.then is None or not key.startswith(self.name):
             return done
         others, self.then = self.then, None
         others()
@@ -91,3 +97,19 @@ def test_a_commit_that_others_built_upon_is_known_as_ours(scene: Scene) -> None:
     scene.line.then = lambda: commit(scene.theirs, "main", "theirs")
     commit(scene.ours, "main", "ours")
     assert scene.messages("main") == ["theirs", "ours", "second"]
+
+
+def test_the_last_attempt_that_others_committed_upon_is_not_called_lost() -> None:
+    """Of version 2, where one object has all: who is told of a lost race would commit again."""
+    place = MemoryStorage()
+    Repository.create(place)
+    line, theirs = Doubtful(place), Repository.open(place)
+    line.name = "repo"
+    once = RepoUpdateRetryConfig(default=StorageRetriesSettings(max_tries=1))
+    ours = Repository.open(line, RepositoryConfig(repo_update_retries=once))
+    line.then = lambda: commit(theirs, "main", "theirs")
+    commit(ours, "main", "ours")
+    assert [info.message for info in theirs.ancestry(branch="main")][:-1] == ["theirs", "ours"]
+    line.then = lambda: commit(theirs, "main", "more")
+    ours.create_branch("b", ours.lookup_branch("main"))
+    assert "b" in theirs.list_branches()

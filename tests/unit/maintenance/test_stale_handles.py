@@ -81,3 +81,13 @@ def test_a_handle_from_before_an_upgrade_does_no_harm(spec: Spec, to: int, delet
         assert raised.value.kind in allowed, name
         assert contents(storage) == before, name
     assert values(Repository.open(storage))[:2] == [5, 7]
+
+
+@pytest.mark.parametrize("ask", ["list_branches", "list_tags"])
+def test_a_handle_from_before_an_upgrade_does_not_call_the_repository_empty(ask: str) -> None:
+    storage = MemoryStorage()
+    repo = make(storage, 1)
+    repo.create_tag("v1", repo.lookup_branch("main"))
+    upgrade_repository(Repository.open(storage), delete_unused_v1_files=False)
+    with pytest.raises(FrazilError, match="open it again"):
+        getattr(repo, ask)()

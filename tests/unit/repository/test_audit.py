@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,19 @@ from frazil.errors import (
     AuditFailedError,
     ConflictError,
     ErrorKind,
+    FrazilError,
     InvalidInputError,
     SessionStateError,
 )
 from frazil.repository.audit import AUDIT, Keep
 from frazil.session import Session
+from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
+from tests.races.test_deleting import copy_of
 from tests.support.checks import check_repository
 from tests.support.generations import ALL, IDS
+from tests.support.nodes import array_document, group_document, write_keys
+from tests.support.stepping import InterruptedStorage
 
 
 @pytest.fixture(params=ALL, ids=IDS)
@@ -264,3 +271,41 @@ def test_what_was_published_stays_so_when_only_the_clean_up_fails(
     assert read(repo) == [5.0, 1.0, 1.0, 1.0]
     assert "could not be cleaned up" in caplog.text
     assert len(repo.list_branches()) == 2
+
+
+@pytest.mark.parametrize("keep", ["on_failure", "never"])
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_others_commit_to_the_audit_branch_is_not_deleted_with_it(
+    spec: int, keep: Keep
+) -> None:
+    template = MemoryStorage()
+    session = frazil.Repository.create(template, spec_version=spec).writable_session("main")
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(4)})
+    session.commit("one")
+    outcomes = set()
+    for call in count(1):
+        place = copy_of(template)
+        told: list[str] = []
+
+        def come(place: MemoryStorage = place, told: list[str] = told) -> None:
+            with suppress(FrazilError):
+                session = frazil.Repository.open(place).writable_session("audit")
+                write_keys(session, {"a/c/1": b"theirs"})
+                told.append(session.commit("theirs"))
+
+        line = InterruptedStorage(place)
+        repo = frazil.Repository.open(line)
+        line.before(call, come)
+        with (
+            suppress(FrazilError),
+            repo.audit.staged("main", audit_branch="audit", keep_audit_branch=keep) as session,
+        ):
+            write_keys(session, {"a/c/0": b"ours"})
+        if not line.is_over:
+            break
+        outcomes.add(bool(told))
+        there = frazil.Repository.open(place)
+        told_by = [info.message for name in there.list_branches() for info in
+                   there.ancestry(branch=name)]  # fmt: skip
+        assert not told or "theirs" in told_by, call
+    assert outcomes == {True, False}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import numpy as np
 import pytest
 import zstandard
 
-from frazil.errors import FormatError
+from frazil.errors import ConflictError, FormatError
 from frazil.statistics.files import (
     FILE_ROWS,
     HEADER,
@@ -23,8 +27,10 @@ from frazil.statistics.files import (
     read_index,
     store,
 )
-from frazil.statistics.records import ROW, Rows, blank_rows
+from frazil.statistics.records import ROW, Flags, Rows, blank_rows
+from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from tests.support.stepping import SteppingStorage
 
 DECODING = bytes(range(16))
 KEY = f"{PREFIX}{DECODING.hex()}/0a"
@@ -68,9 +74,9 @@ def test_every_byte_is_covered() -> None:
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     packed = zstandard.compress(bytes(1 << 28))
-    for count in (1, FILE_ROWS, FILE_ROWS + 1, 2**63):
+    for rows in (1, FILE_ROWS, FILE_ROWS + 1, 2**63):
         with pytest.raises(FormatError):
-            decode(HEADER.pack(MAGIC, DECODING, count) + packed, KEY)
+            decode(HEADER.pack(MAGIC, DECODING, rows) + packed, KEY)
 
 
 def test_a_file_counts_only_in_the_folder_of_its_decoding() -> None:
@@ -107,23 +113,114 @@ def test_files_are_merged_and_disputes_are_settled_by_saying_nothing() -> None:
     assert (read_index(place, DECODING).rows == index.rows).all()
 
 
-def test_putting_together_leaves_nothing_when_somebody_erases_meanwhile() -> None:
-    class Meanwhile(MemoryStorage):
-        """Erases what is there as soon as a file has been put together."""
+SECRET = 5
 
-        armed = False
 
-        def put(self, key: str, data: object, *more: object) -> None:
-            super().put(key, data, *more)  # type: ignore[arg-type]
-            if self.armed:
-                self.delete_many([item.key for item in list_files(self) if item.key != key])
+def keep(rows: Rows) -> Flags:
+    """All rows but those of what is erased."""
+    stays: Flags = rows["offset"] != SECRET
+    return stays
 
-    place = Meanwhile()
+
+def told(place: MemoryStorage) -> set[int]:
+    """What the files tell."""
+    return {*read_index(place, DECODING, strict=True).rows["offset"].tolist()}
+
+
+def write_some(place: Storage, *, is_there: Callable[[], bool] = lambda: True) -> None:
+    store(place, DECODING, some(6), is_there)
+
+
+def merge(place: Storage, **_: object) -> None:
+    put_together(place, DECODING)
+
+
+def collect(place: Storage, **_: object) -> None:
+    """A garbage collection that drops other rows."""
+    drop_rows(place, lambda rows: rows["offset"] != 0, datetime.now(UTC) + timedelta(days=1))
+
+
+@pytest.mark.parametrize("work", [write_some, merge, collect])
+def test_what_is_erased_meanwhile_is_not_told_even_by_who_is_killed(
+    work: Callable[..., None],
+) -> None:
+    class KilledError(BaseException):
+        """The process ends."""
+
+    for first in count(1):
+        for last in count(first + 1):
+            memory = MemoryStorage()
+            if work is not write_some:
+                store(memory, DECODING, some(6))
+                store(memory, DECODING, some(6, first=3))
+            there = True
+            calls = 0
+
+            def step(_operation: str, _key: str, first: int = first, last: int = last) -> None:
+                nonlocal calls, there
+                calls += 1
+                if calls == first:
+                    there = False
+                    drop_rows(memory, keep)  # noqa: B023  (called at once)
+                if calls >= last:
+                    raise KilledError
+
+            with suppress(KilledError):
+                work(SteppingStorage(memory, step), is_there=lambda: there)  # noqa: B023  (called at once)
+            assert calls < first or SECRET not in told(memory), (first, last)
+            if calls < last:
+                break
+        if calls < first:
+            break
+    assert first > 2
+
+
+def test_two_who_erase_at_the_same_time_leave_nothing_of_both() -> None:
+    for call in count(1):
+        memory = MemoryStorage()
+        store(memory, DECODING, some(10))
+        calls = 0
+
+        def step(_operation: str, _key: str, call: int = call) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == call:
+                drop_rows(memory, keep)  # noqa: B023  (called at once)
+
+        drop_rows(SteppingStorage(memory, step), lambda rows: rows["offset"] != 0)
+        assert told(memory) == {*range(10)} - {0, SECRET} or calls < call, call
+        if calls < call:
+            break
+    assert call > 6
+
+
+def test_files_that_wait_for_rows_are_no_damage_and_go_in_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    place = MemoryStorage()
+    place.put(KEY, b"")
     store(place, DECODING, some(2))
-    store(place, DECODING, some(2, first=2))
-    place.armed = True
-    assert put_together(place, DECODING) == 0
-    assert not list_files(place)
+    with caplog.at_level(logging.WARNING):
+        assert told(place) == {0, 1}
+        assert not read_checksums(place).damaged
+    assert not caplog.text
+    long_ago = datetime.now(UTC) - timedelta(days=1)
+    drop_rows(place, lambda rows: rows["offset"] >= 0, long_ago)
+    assert KEY in [item.key for item in list_files(place)]
+    drop_rows(place, lambda rows: rows["offset"] >= 0, datetime.now(UTC) + timedelta(days=1))
+    assert KEY not in [item.key for item in list_files(place)]
+
+
+def test_who_cannot_erase_says_so() -> None:
+    """Somebody writes the same again and again."""
+    memory = MemoryStorage()
+
+    def step(operation: str, _key: str) -> None:
+        if operation == "list":
+            store(memory, DECODING, some(6))
+
+    with pytest.raises(ConflictError, match="kept changing"):
+        drop_rows(SteppingStorage(memory, step), keep)
 
 
 def test_rows_are_forgotten_and_damaged_files_with_them() -> None:

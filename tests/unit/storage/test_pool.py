@@ -133,3 +133,14 @@ for caller in callers:
 def test_slow_callers_of_shared_work_do_not_keep_the_pool_from_each_other() -> None:
     """Each waits for the pool itself between results, when helpers of all are far enough ahead."""
     subprocess.run([sys.executable, "-c", SLOW_CALLERS], check=True, timeout=30)
+
+
+NESTED = """
+from frazil.storage.pool import POOL_THREADS, fan_out
+assert fan_out(lambda n: fan_out(str, [n, n]), range(2 * POOL_THREADS))[3] == ["3", "3"]
+"""
+
+
+def test_work_in_a_full_pool_may_be_spread_further() -> None:
+    """Who waited there for the pool would wait for ever."""
+    subprocess.run([sys.executable, "-c", NESTED], check=True, timeout=30)

@@ -20,6 +20,7 @@ from frazil.storage.folder_sync import SYNC_ALL_FROM
 from frazil.storage.local import LARGE, LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.posix import is_staging
+from frazil.transfer.cloning import clone
 from tests.support.actions import (
     CONFIG,
     Act,
@@ -210,6 +211,16 @@ def test_a_new_repository_is_there_or_not(
 
     done = record(disk, prepare, monkeypatch)
     assert done.wrongs() == []
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_clone_is_there_or_not(disk: Path, spec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = MemoryStorage()
+    base_of(source, spec)
+    done = record(
+        disk, lambda storage: lambda: clone(Repository.open(source), storage), monkeypatch
+    )
+    assert done.wrongs(2 * SOME) == []
 
 
 @pytest.mark.parametrize("spec", [1, 2])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
 
 import pytest
 import zarr
@@ -86,6 +89,41 @@ def test_a_collection_at_the_moment_of_the_commit_takes_it_back(
     assert not watched.moments
     assert Repository.open(storage).lookup_branch("main") == tip
     assert values(Repository.open(storage)) == [0] * 8
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_collection_at_the_moment_of_a_flush_is_noticed(
+    storage: MemoryStorage, spec: int
+) -> None:
+    make(storage, spec)
+    before = keys(storage, "chunks/")
+    refused = 0
+    for call in count(1):
+        place = InterruptedStorage(storage, [])
+        session = begun_long_ago(Repository.open(place).writable_session("main"))
+        zarr.open_array(session.store, path="line")[3] = 4
+        place.before(call, lambda: collect_chunks_of(storage, before))
+        try:
+            made = session.flush("late")
+        except SessionStateError:
+            refused += 1
+        else:
+            if not place.is_over:
+                break
+            seen = keys(storage, "chunks/")
+            assert seen > before, (call, made)
+    assert refused > 3
+
+
+def test_a_plan_that_was_made_long_ago_makes_a_session_that_was(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    before = keys(storage, "chunks/")
+    tip = replace(repo.tip("main"), began=time.time() - HOURS)
+    session = tip.writable_session()
+    zarr.open_array(session.store, path="line")[3] = 4
+    collect_chunks_of(storage, before)
+    with pytest.raises(SessionStateError, match="write them again"):
+        session.commit("late")
 
 
 def test_other_sessions_ask_for_nothing(storage: MemoryStorage) -> None:

@@ -203,6 +203,31 @@ def test_virtual_chunks_stay(spec: str, to: int, tmp_path: Path) -> None:
     assert told(new.reopen()) == before
 
 
+@pytest.mark.parametrize("to", [1, 2])
+@pytest.mark.parametrize("spec", ["g1", "g2"])
+def test_virtual_chunks_stay_also_when_nobody_has_their_container(
+    spec: str, to: int, tmp_path: Path
+) -> None:
+    """A configuration can be saved again, chunks that were cleaned up are gone."""
+    place = LocalStorage(tmp_path)
+    Repository.create(place, spec_version=spec)
+    repo = Repository.open(place, frazil.RepositoryConfig(inline_chunk_threshold_bytes=0))
+    with repo.transaction("main", message="one") as store:
+        zarr.create_array(store, name="a", shape=(4,), chunks=(2,), dtype="i4")[:] = 7
+    upgrade_repository(repo, to=to, mode="virtual")
+    repo = Repository.open(place)
+    was, config = repo.config, repo.config
+    config.clear_virtual_chunk_containers()
+    repo.reopen(config).save_config()
+    frazil.clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
+    folders = dict.fromkeys(was.virtual_chunk_containers or {}, LocalFileSystemAccess)
+    again = Repository.open(
+        place, was, authorize_virtual_chunk_access=frazil.containers_credentials(folders)
+    )
+    array = zarr.open_array(again.readonly_session("main").store, path="a")
+    assert np.asarray(array[:]).tolist() == [7] * 4
+
+
 def test_storage_that_no_container_reads() -> None:
     place = MemoryStorage()
     make_old(place, "g2")

@@ -7,7 +7,7 @@ retry, the history is searched for that number, so that repeating the write chan
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -93,7 +93,7 @@ def commit_write(
     """
     repository = plan.pinned.location.open()
     tip = repository.tip(plan.branch, snapshot_id=plan.pinned.snapshot_id)
-    session = tip.writable_session()
+    session = replace(tip, began=plan.began).writable_session()
     _rely(plan, session)
     paths = tuple(array.path for array in plan.arrays)
     if plan.is_void or (txn is not None and txn.is_in(repository, plan.branch)):

@@ -7,8 +7,9 @@ labels of their own it is open at first; `resolve` closes it once all labels are
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -153,6 +154,8 @@ class WritePlan(_Lean):
     is_resolved: bool = False
     relied: tuple[str, ...] = ()
     """paths of arrays that the rows were made from"""
+    began: float = field(default_factory=time.time, compare=False)
+    """when it was made: what tasks store is not older"""
 
     @property
     def columns(self) -> list[str]:

@@ -10,8 +10,9 @@ referred to by nobody, and garbage collection takes them.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -77,6 +78,8 @@ class TaskMessage(WriterCommitMessage):
     aside: list[SpilledRows] = field(default_factory=list)
     labels: dict[str, Values] = field(default_factory=dict)
     """new labels by dimension, as they are stored"""
+    began: float = field(default_factory=time.time)
+    """when its plan was made"""
 
 
 # --- tasks ---
@@ -88,7 +91,7 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskMessag
     Raises:
         InvalidInputError: a row does not fit.
     """
-    message = TaskMessage(plan.pinned.snapshot_id)
+    message = TaskMessage(plan.pinned.snapshot_id, began=plan.began)
     held: list[pa.RecordBatch] = []
     size = 0
     with mark_task_errors():
@@ -230,7 +233,9 @@ def commit_tasks(
         ]
         if rows:
             written.extend(ChunkWriter(plan, group).write([ChunkRows.joined(rows)]))
-    report = commit_write(plan, written, txn=txn)
+    # Who commits a micro-batch may have made the plan anew.
+    began = min([plan.began, *(message.began for message in sent)])
+    report = commit_write(replace(plan, began=began), written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
     if keys:
         storage.delete_many(keys)  # ours alone, and of no more use
