@@ -14,7 +14,7 @@ from frazil.spark.sessions import JAVA_OPTIONS, find_java, java_options, session
 from tests.support.spark import WEATHER_ENCODING, make_repository, weather
 
 QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Much code runs a few times only in tests: it is compiled simply, lest that takes half the time."""
+"""Much code runs a few times only in tests: to compile it well takes longer than to run it."""
 
 
 @pytest.fixture(scope="session")
