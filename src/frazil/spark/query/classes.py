@@ -85,7 +85,7 @@ def _widest(tokens: Tokens, scan: Scan, names: Mapping[int, str], at: int, axis:
 
 def _is_call(tokens: Tokens, span: TokenSpan) -> bool:
     """Whether a span is a call of a function whose answer depends on its arguments alone."""
-    calls = dict(map(reversed, tokens.calls(span)))
+    calls = {at: name for name, at in tokens.calls(span)}
     kinds = {tokens.kind(n) for n in range(span.first, span.stop)}
     return (
         span.first in calls
@@ -174,7 +174,6 @@ def _answers(frame: DataFrame, texts: Sequence[str]) -> list[Counts]:
 
 
 def _numbered(values: pa.Array) -> Counts:
-    if pa.types.is_floating(values.type):  # bit by bit: there are two zeros, and a weight may tell
-        values = values.view(pa.int64())
+    # Arrow tells the two zeros apart, as what is made of them may.
     numbers: Counts = values.dictionary_encode("encode").indices.to_numpy().astype(np.int64)
     return numbers

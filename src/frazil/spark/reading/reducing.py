@@ -110,11 +110,12 @@ class Reduced:
                 means = np.repeat(_sums(found) / found.count, runs.lengths, axis=axis)
                 apart = _sums(one) / count - means
                 found.squares = add(np.where(count == 0, 0.0, squares + count * apart * apart))
+            # Labels without values have extremes that do not matter to others.
             if least is not None:
-                pick, chosen = _picked(least, count > 0, least=True)
+                pick, chosen = _picked(least, None, least=True)
                 found.least = pick.reduceat(chosen, runs.starts, axis=axis).view(least.dtype)
             if most is not None:
-                pick, chosen = _picked(most, count > 0, least=False)
+                pick, chosen = _picked(most, None, least=False)
                 found.most = pick.reduceat(chosen, runs.starts, axis=axis).view(most.dtype)
         return found
 
@@ -244,6 +245,7 @@ def _picked(values: Values, valid: Mask | None, *, least: bool) -> tuple[np.ufun
     """How the extreme is found, and the values for that; times are numbers there."""
     kind = values.dtype.kind
     plain = values.view(np.int64) if kind == "M" else values
+    pick: np.ufunc
     if kind == "f":
         # Of two numbers of which one is NaN, the other is the smaller.
         pick, none = (np.fmin, np.nan) if least else (np.maximum, -np.inf)
