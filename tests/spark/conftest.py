@@ -9,8 +9,12 @@ import pytest
 import xarray as xr
 from pyspark.sql import SparkSession
 
-from frazil.spark.sessions import session
+from frazil.spark.class_archive import archived_classes
+from frazil.spark.sessions import JAVA_OPTIONS, find_java, java_options, session
 from tests.support.spark import WEATHER_ENCODING, make_repository, weather
+
+QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Much code runs a few times only in tests: to compile it well takes longer than to run it."""
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         config={
             "spark.sql.shuffle.partitions": 2,
             "spark.driver.memory": "1g",
+            JAVA_OPTIONS: java_options(*archived_classes(find_java()), *QUICK_JAVA),
             "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse"),
         },
     )

@@ -104,8 +104,24 @@ told["means"] = run("SELECT lat, mean FROM frazil.sea.means ORDER BY lat")
 run("CALL frazil.system.create_branch(table => 'sea', branch => 'audit')")
 run("ALTER TABLE frazil.sea CREATE TAG tested")
 told["refs"] = [name for name, in run("SELECT name FROM frazil.sea.refs ORDER BY name")]
-told["vacuumed"] = run("VACUUM frazil.sea RETAIN 168 HOURS DRY RUN")
+run("ALTER TABLE frazil.sea CREATE BRANCH dev AS OF VERSION 'tested'")
+run("ALTER TABLE frazil.sea DROP BRANCH audit")
+told["branches"] = [row[0] for row in run("SHOW BRANCHES IN frazil.sea")]
+told["vacuumed"] = [run("VACUUM frazil.sea RETAIN 168 HOURS DRY RUN"), run("VACUUM frazil.sea")]
 told["history"] = len(run("DESCRIBE HISTORY frazil.sea"))
+told["analyzed"] = fs.sql("ANALYZE TABLE frazil.sea.means COMPUTE STATISTICS", spark).first()[1]
+told["before"] = run("EXPLAIN UPDATE frazil.sea SET wind = 0")[0][0]
+run("INSERT OVERWRITE frazil.sea.means.branch_dev SELECT lat, -1D FROM frazil.sea.means")
+run("INSERT INTO frazil.sea.means.branch_dev REPLACE WHERE lat < 0 VALUES (-60D, 7D)")
+once = dict(txnAppId="daily", txnVersion=1, append_dim="lat")
+told["appended"] = [
+    run("INSERT INTO frazil.sea.means.branch_dev VALUES (90D, 9D)", **once)[0][0] is not None
+    for _ in range(2)
+]
+run("MERGE INTO frazil.sea.means.branch_dev m USING (SELECT 95D AS lat, 3D AS mean) s "
+    "ON m.lat = s.lat WHEN NOT MATCHED THEN INSERT *", append_dim="lat")
+told["dev"] = run("SELECT lat, mean FROM frazil.sea.means.branch_dev "
+                  "WHERE mean IS NOT NULL AND NOT isnan(mean) ORDER BY lat")
 
 """
 GENERATED = """
@@ -263,8 +279,14 @@ def test_statements(basics: Told) -> None:
     means = wanted.mean(("time", "lon")).sortby("lat")
     assert [mean for _, mean in told["means"]] == pytest.approx(means.values.tolist(), rel=1e-5)
     assert told["refs"] == ["audit", "main", "tested"]
-    assert told["vacuumed"] == []
+    assert told["branches"] == ["dev", "main"]
+    assert told["vacuumed"] == [[], []]
     assert told["history"] == 7
+    assert told["analyzed"] == 2  # labels and means
+    assert "written: time, lat, lon, wind; branch: main" in told["before"]
+    assert told["appended"] == [True, False]
+    kept = {lat: -1.0 for lat in wanted.lat.values.tolist() if lat >= 0}
+    assert told["dev"] == sorted(map(list, {**kept, -60.0: 7.0, 90.0: 9.0, 95.0: 3.0}.items()))
 
 
 def test_generated_queries(basics: Told) -> None:

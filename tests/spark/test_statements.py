@@ -130,6 +130,38 @@ def test_vacuum_is_orphan_removal_with_its_floor(sea: Place) -> None:
         sea.sql("VACUUM frazil.sea RETAIN many HOURS")
 
 
+def test_analyze_table_makes_statistics_of_chunks(sea: Place) -> None:
+    def chunks_to_read(query: str) -> str:
+        return (
+            frazil.spark.explain(query, sea.spark).partition("to read: ")[2].partition(" chunks")[0]
+        )
+
+    (made,) = sea.sql("ANALYZE TABLE frazil.sea.SST COMPUTE STATISTICS").collect()
+    assert (made.analyzed_chunks_count, made.known_chunks_count) == (4, 0)
+    assert chunks_to_read("SELECT max(sst) FROM frazil.sea") == "0 of 4"
+    assert chunks_to_read("SELECT max(salt) FROM frazil.sea") == "4 of 4"
+    (rest,) = sea.sql("analyze table frazil.sea compute statistics for all columns;").collect()
+    assert rest.known_chunks_count == 4
+    assert chunks_to_read("SELECT max(salt) FROM frazil.sea") == "0 of 4"
+    (group,) = sea.sql("ANALYZE TABLE frazil.sea.masks COMPUTE STATISTICS").collect()
+    assert group.analyzed_chunks_count == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ANALYZE TABLE frazil.sea", "COMPUTE STATISTICS is expected before the end"),
+        ("ANALYZE frazil.sea COMPUTE STATISTICS", "TABLE is expected"),
+        ("ANALYZE TABLE frazil.sea COMPUTE STATISTICS FOR COLUMNS sst", "name a variable after"),
+        ("ANALYZE TABLE frazil.sea COMPUTE STATISTICS NOSCAN", "the end of the statement"),
+        ("ANALYZE TABLE frazil.sea.refs COMPUTE STATISTICS", "'refs' is a metadata table"),
+    ],
+)
+def test_what_cannot_be_analyzed(sea: Place, text: str, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        sea.sql(text)
+
+
 # --- versions, and what there is ---
 
 

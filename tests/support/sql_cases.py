@@ -314,10 +314,13 @@ def _label(rng: np.random.Generator, table: Table) -> str:
     match table.coordinates[dim]:
         case "time":
             ways = ["{}", "month({})", "date_trunc('day', {})", "hour({}) % 6", "year({})"]
+            ways += ["date_trunc('month', {})", "if(month({0}) > 1, day({0}) > 9, NULL)"]
         case "text":
-            ways = ["{}", "upper({})", "substr({}, 2)"]
+            ways = ["{}", "upper({})", "substr({}, 2)", "length({})"]
         case _:
-            ways = ["{}", "{} > 3", "abs({})", "floor({} / 10)"]
+            ways = ["{}", "{} > 3", "abs({})", "floor({} / 10)", "sign({})", "isnan(double({}))"]
+    if len(table.dims) > 1 and rng.random() < 0.1:
+        return f"coalesce(string({table.dims[0]}), string({table.dims[1]}))"
     narrow = [n for n, k in table.variables.items() if n != "v0" and k in ("i1", "u1", "?")]
     if narrow and rng.random() < 0.15:
         return str(pick(rng, narrow))
@@ -344,6 +347,7 @@ def _aggregate(rng: np.random.Generator, table: Table) -> str:
         ways += [f"min({weight})", f"count(DISTINCT {weight})", f"sum(double({weight}))"]
         if numeric:
             ways += [f"sum({{}} * cos(radians({weight})))", f"avg({{}} / (100D + {weight}))"]
+            ways += [f"sum({{}} * floor({weight} / 50))", f"count({{}} * sqrt(double({weight})))"]
     text = str(pick(rng, ways)).format(name)
     if rng.random() < 0.15:
         text += f" FILTER (WHERE {on_labels(rng, table)})"
@@ -415,11 +419,14 @@ def differences(
 ) -> list[tuple[str, str]]:
     """The queries whose answers are not those of plain Spark, with what is different."""
     spark.conf.set(here.SETTING, limit)
+    # Tables are small here: their labels would never be taken together.
+    before, here.MANY_ROWS = here.MANY_ROWS, 0  # type: ignore[misc]
     options: dict[str, Any] = {"authorize": [*table.authorize]} if table.authorize else {}
     try:
         ours = _batch(queries, f"frazil.`{table.url}`")
         found = _answers(frazil.spark.sql(ours, spark, **options), len(queries))
     finally:
+        here.MANY_ROWS = before  # type: ignore[misc]
         spark.conf.unset(here.SETTING)
     wanted = _answers(spark.sql(_batch(queries, table.view)), len(queries))
     return [

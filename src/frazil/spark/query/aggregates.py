@@ -39,6 +39,8 @@ class RewrittenSelect:
     edits: list[Edit] = field(default_factory=list)
     labels: dict[str, None] = field(default_factory=dict)
     """columns to keep"""
+    mentioned: set[int] = field(default_factory=set)
+    """where in the text Spark looks at them"""
     wanted: dict[str, set[str]] = field(default_factory=dict)
     """aggregates by variable"""
     shifted: dict[str, str] = field(default_factory=dict)
@@ -239,6 +241,7 @@ def _rewritten(
         if in_where and not stays:
             continue
         found.labels.setdefault(name)
+        found.mentioned.add(start)
         found.is_apart = False
     if where is not None:
         for span in where.applied:
@@ -306,6 +309,7 @@ def _rewrite_call(
         made = f"{_MADE}{call.name}({found.column(column_name(call.name, extreme))}){_FILTER}"
     elif not data:
         found.labels.update(dict.fromkeys(inside.values()))
+        found.mentioned.update(inside)
         if call.is_distinct or call.name in (MIN, MAX):
             found.is_mixed = True
             axes = {axis for name in inside.values() for axis in _column(scan, name).axes}
@@ -443,7 +447,9 @@ def _of_values(
             return f"(CAST({_total(own(SUM))} AS DOUBLE) / nullif({_total(own(COUNT))}, 0L))"
         case "count" | "sum" | "avg":
             made = linear(text, name, own(SUM), own(COUNT), inside)
-            found.labels.update(dict.fromkeys(each for each in inside.values() if each != name))
+            others = {start: each for start, each in inside.items() if each != name}
+            found.labels.update(dict.fromkeys(others.values()))
+            found.mentioned.update(others)
             count = f"CASE WHEN ({made}) IS NOT NULL THEN {own(COUNT)} END"
             found.doubles.append(text)
             if call.name == "count":

@@ -53,7 +53,11 @@ EMBEDDED_BYTES: Final = 1 << 30
 HELD_BYTES: Final = 256 << 20
 """Decoded bytes that threads hold between them, unless one block has more."""
 MOST_ROWS: Final = 1 << 18
-"""Rows that are made here at most: many rows are better made by many tasks."""
+"""Rows that are made here at most: many rows are better made by many tasks,"""
+MOST_AGGREGATES: Final = 4 * MOST_ROWS
+"""and so are many rows of aggregates, though each stands for many cells."""
+MANY_ROWS: Final = 1 << 15
+"""From so many rows on it pays to ask Spark first which labels a query does not tell apart."""
 _EMBEDDED: Final = re.compile(r"local(\[[^]]*\])?")
 """not local-cluster, whose tasks run in processes of their own"""
 _THREADS: Final = min(8, os.cpu_count() or 2)
@@ -98,7 +102,8 @@ def read_aggregates_here(plan: AggregateScan, answered: Answered) -> pa.Table:
         plan.scan, grid, lambda start, stop: [*read_aggregates(plan, grid, start, stop)]
     )
     batches = [batch for each in found for batch in each]
-    batches += given(plan, () if answered.held is None else (answered.held,))
+    if answered.held is not None:
+        batches += given(plan, [answered.held.merged(plan.kept, plan.classes)])
     return pa.Table.from_batches(batches, arrow_schema(plan.schema))
 
 
@@ -138,7 +143,13 @@ def answered_here(plan: AggregateScan) -> Answered:
 
 def kept_rows(plan: AggregateScan, grid: BlockGrid, *, apart: bool = False) -> int:
     """How many rows aggregates can have at most; `apart` when labels of axes need not meet."""
-    sizes = [min(len(grid.blocks[axis]) * grid.block[axis], grid.shape[axis]) for axis in plan.kept]
+    sizes = [
+        min(
+            len(grid.blocks[axis]) * grid.block[axis],
+            grid.shape[axis] if axis not in plan.classes else plan.classes[axis].count,
+        )
+        for axis in plan.kept
+    ]
     return max(sizes, default=0) if apart else math.prod(sizes)
 
 

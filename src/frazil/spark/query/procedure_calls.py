@@ -15,6 +15,7 @@ from frazil.spark.query.names import CATALOG, NamePart, ResolvedName, resolve_na
 from frazil.spark.query.phrases import Phrase
 from frazil.spark.query.scopes import invalid_query
 from frazil.spark.query.sql import Statement, after_first_word, run_statement
+from frazil.spark.query.tables import open_table
 from frazil.spark.query.tokens import TokenSpan
 from frazil.spark.table import FrazilTable
 from frazil.spark.upkeep.calls import check_names, from_sql
@@ -66,6 +67,27 @@ def vacuum(statement: Statement) -> DataFrame:
         given["dry_run"] = True
     phrase.end()
     return run_procedure(statement, place, "vacuum", given)
+
+
+def analyze_table(statement: Statement) -> DataFrame:
+    """`ANALYZE TABLE name COMPUTE STATISTICS [FOR ALL COLUMNS]`, as Spark has it.
+
+    Statistics of chunks are made of a repository, a group or an array.
+    """
+    phrase = Phrase(after_first_word(statement))
+    phrase.expect("table")
+    place = place_of(statement, phrase.name())
+    phrase.expect("compute", "statistics")
+    if phrase.accept("for", "columns"):
+        raise invalid_query(
+            "name a variable after the table: ANALYZE TABLE name.variable COMPUTE …"
+        )
+    phrase.accept("for", "all", "columns")
+    phrase.end()
+    found = open_table(place, statement.options)
+    if found.metadata is not None:
+        raise invalid_query(f"{found.metadata!r} is a metadata table, which has no chunks")
+    return run_procedure(statement, replace(place, below=()), "analyze", {"path": found.node})
 
 
 def run_procedure(

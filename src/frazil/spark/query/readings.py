@@ -11,11 +11,13 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from frazil.spark.query import here
+from frazil.spark.query.classes import Terms, find_classes
 from frazil.spark.query.costs import Cost, cost_of
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.reading.answering import Answered
 from frazil.spark.reading.partitions import plan_blocks, rows_of
 from frazil.spark.reading.read import read
+from frazil.spark.reading.reducing import LabelClasses
 from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import Scan
 from frazil.spark.reading.skipping import without_hopeless
@@ -42,6 +44,10 @@ class Reading:
     """what Spark does, and why"""
     rows: int = 0
     """that Spark gets at most"""
+    terms: Terms = field(default_factory=dict)
+    """what the query makes of labels, where it may not tell some of them apart"""
+    classes: dict[int, LabelClasses] = field(default_factory=dict)
+    """labels that it does not tell apart, by axis"""
     answered: Answered | None = None
     """the blocks to read, and what statistics tell of others"""
 
@@ -59,7 +65,7 @@ class Reading:
             return read(self.table.path, spark=spark, **given)
         assert self.answered is not None
         if self.layout == "aggregates":
-            plan = self.table.aggregate_scan(self.options)
+            plan = replace(self.table.aggregate_scan(self.options), classes=self.classes)
             # From one partition Spark groups without a shuffle.
             rows = (
                 here.read_labels_here(plan)
@@ -79,25 +85,37 @@ class Reading:
         """The same without rows where these would be read at once, for Spark to plan with."""
         return spark.createDataFrame([], self.schema) if self.is_here else self.frame(spark)
 
-    def measure(self, spark: SparkSession) -> Reading:
-        """Find out how much is to be read, and so who reads it."""
+    def measure(self, spark: SparkSession, alias: str = "") -> Reading:
+        """Find out how much is to be read, and so who reads it.
+
+        `alias` is what the query calls the table.
+        """
         limit = here.limit_of(spark)
         if self.layout == "aggregates":
-            plan = self.table.aggregate_scan(self.options)
-            own = plan.scan
-            self.answered = here.answered_here(plan)
-            self.rows = here.kept_rows(plan, self.answered.grid, apart=self.is_apart)
-        else:
-            own = self.table.scan(self.options)
-            grid = without_hopeless(own, plan_blocks(own, own.data_columns()))
-            self.answered = Answered(grid)
-            self.rows = rows_of(own, grid)
-        size = here.bytes_to_read(own, self.answered.grid)
-        most = here.MOST_ROWS * (4 if self.layout == "aggregates" else 1)
-        is_free = self.is_one_row and not size and self.answered.grid.total <= 1
-        is_small = bool(limit) and size <= limit and self.rows <= most
+            return self._measure_aggregates(limit, spark, alias)
+        own = self.table.scan(self.options)
+        grid = without_hopeless(own, plan_blocks(own, own.data_columns()))
+        self.answered = Answered(grid)
+        self.rows = rows_of(own, grid)
+        size = here.bytes_to_read(own, grid)
+        self.is_here = 0 < limit >= size and self.rows <= here.MOST_ROWS
+        return self
+
+    def _measure_aggregates(self, limit: int, spark: SparkSession, alias: str) -> Reading:
+        plan = self.table.aggregate_scan(self.options)
+        self.answered = here.answered_here(plan)
+        grid = self.answered.grid
+        size = here.bytes_to_read(plan.scan, grid)
+        is_small = 0 < limit >= size
+        self.rows = merged_rows = here.kept_rows(plan, grid, apart=self.is_apart)
+        if is_small and self.terms and self.rows >= here.MANY_ROWS:
+            self.classes = find_classes(plan.scan, self.terms, spark, alias)
+            merged_rows = here.kept_rows(replace(plan, classes=self.classes), grid)
+        is_free = self.is_one_row and not size and grid.total <= 1
+        is_small = is_small and merged_rows <= here.MOST_AGGREGATES
         self.is_here = self.is_apart or is_free or is_small
         self.is_one_row = self.is_one_row and self.is_here
+        self.rows = merged_rows if self.is_here else self.rows
         return self
 
     @property

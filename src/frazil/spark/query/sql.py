@@ -210,6 +210,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "alter": _by("refs", "alter_table"),
     "call": _by("procedure_calls", "call_procedure"),
     "vacuum": _by("procedure_calls", "vacuum"),
+    "analyze": _by("procedure_calls", "analyze_table"),
     "insert": _by("changing", "insert"),
     "create": _by("changing", "create"),
     "update": _by("changing", "update"),

@@ -21,6 +21,7 @@ from frazil.spark.query.aggregates import (
     unknown_calls,
 )
 from frazil.spark.query.beside import ELSEWHERE, NOWHERE, WhereParts, require_joinable
+from frazil.spark.query.classes import terms_of
 from frazil.spark.query.conditions import Conjunct, Pushed, push_conditions
 from frazil.spark.query.functions import SCALARS
 from frazil.spark.query.linear import Refusal
@@ -116,7 +117,7 @@ class TablePlan:
                 self._limit(reading, block, scan, pushed)
         elif has_aggregates(self._tokens, block):
             self._reduce(reading, block, scan, pushed, names, is_beside=True)
-        return reading.measure(self._spark)
+        return reading.measure(self._spark, self._use.alias)
 
     # --- conditions ---
 
@@ -274,6 +275,8 @@ class TablePlan:
         if found.is_apart:
             reading.pushed.append(f"count(*), extremes of {', '.join(sorted(found.labels))}")
             return
+        if not is_beside:
+            reading.terms = terms_of(self._tokens, scan, names, found.mentioned)
         kept = {axis for name in found.labels for axis in _axes(scan, name)}
         over = ", ".join(axis.name for n, axis in enumerate(scan.axes) if n not in kept)
         reading.pushed.append(f"{made or 'count(*)'} over {over or 'no dimension'}")

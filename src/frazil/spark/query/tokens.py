@@ -109,6 +109,11 @@ class Tokens:
         level = self.depth[number]
         return next(n for n in range(number + 1, len(self)) if self.depth[n] == level)
 
+    def opening(self, number: int) -> int | None:
+        """The number of the token that opens the parentheses which a token is in."""
+        first = self._opened(number, self.depth[number])
+        return first - 1 if first else None
+
     def split(self, span: TokenSpan, kind: TokenType) -> list[TokenSpan]:
         """The parts of a span between tokens of a kind that are in no parentheses of it."""
         if not span:

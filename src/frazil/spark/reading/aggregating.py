@@ -8,8 +8,8 @@ values do not count, and NaN is greater than every number, as in Spark.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -43,6 +43,7 @@ from frazil.spark.reading.reducing import (
     MOST_CELLS,
     Counts,
     GroupAggregates,
+    LabelClasses,
     Reduced,
     added_over,
     countable,
@@ -69,6 +70,8 @@ class AggregateScan:
     wanted: tuple[tuple[str, ...], ...]
     """for each variable the aggregates of it"""
     schema: t.StructType
+    classes: Mapping[int, LabelClasses] = field(default_factory=dict)
+    """labels that may be taken together, by axis"""
 
     @property
     def reduced(self) -> tuple[int, ...]:
@@ -207,7 +210,8 @@ def read_aggregates(
     """The rows of a range of blocks."""
     held: dict[object, GroupAggregates] = {}
     size = 0
-    for part in _parts(plan, grid, start, stop):
+    for whole in _parts(plan, grid, start, stop):
+        part = whole.merged(plan.kept, plan.classes)
         key = tuple(_key(part.region[axis]) for axis in plan.kept)
         known = held.get(key)
         if known is None:

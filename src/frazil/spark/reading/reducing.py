@@ -6,7 +6,7 @@ Missing values do not count, and NaN is greater than every number, as in Spark.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -88,6 +88,77 @@ class Reduced:
             self.most = _joint(np.maximum, self.most, other.most, self.count, other.count)
         self.count = self.count + other.count
 
+    def merged(self, axis: int, runs: ClassRuns) -> Reduced:
+        """The same with labels along an axis that come to the same taken together."""
+
+        def add(values: Values) -> Values:
+            made: Values = np.add.reduceat(values, runs.starts, axis=axis)
+            return made
+
+        def taken(values: Values | None) -> Values | None:
+            return None if values is None else values.take(runs.order, axis=axis)
+
+        count, total, low = taken(self.count), taken(self.total), taken(self.low)
+        least, most, squares = taken(self.least), taken(self.most), taken(self.squares)
+        assert count is not None
+        one = Reduced(count, total, low, squares=squares)
+        found = Reduced(add(count))
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            found.total = None if total is None else add(total)
+            found.low = None if low is None else add(low)
+            if squares is not None:
+                means = np.repeat(_sums(found) / found.count, runs.lengths, axis=axis)
+                apart = _sums(one) / count - means
+                found.squares = add(np.where(count == 0, 0.0, squares + count * apart * apart))
+            # Labels without values have extremes that do not matter to others.
+            if least is not None:
+                pick, chosen = _picked(least, None, least=True)
+                found.least = pick.reduceat(chosen, runs.starts, axis=axis).view(least.dtype)
+            if most is not None:
+                pick, chosen = _picked(most, None, least=False)
+                found.most = pick.reduceat(chosen, runs.starts, axis=axis).view(most.dtype)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelClasses:
+    """Labels along an axis that come to the same."""
+
+    numbers: Counts
+    """the class of each label"""
+    firsts: Counts
+    """the first label of each class"""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.firsts)
+
+    @classmethod
+    def of(cls, answers: Sequence[Counts]) -> LabelClasses:
+        """Those of labels for which some numbers are the same."""
+        _, firsts, numbers = np.unique(
+            np.stack(answers), axis=1, return_index=True, return_inverse=True
+        )
+        order = np.argsort(firsts)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return cls(place[numbers.reshape(-1)], firsts[order])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassRuns:
+    """How labels are put in the order of their classes."""
+
+    order: Counts
+    starts: Counts
+    """where classes begin then"""
+
+    @property
+    def lengths(self) -> Counts:
+        """How many labels classes have."""
+        return np.diff(self.starts, append=len(self.order))
+
 
 def _joint(pick: Any, one: Values, two: Values, n: Counts, m: Counts) -> Values:  # noqa: ANN401
     with np.errstate(invalid="ignore"):
@@ -165,18 +236,22 @@ def _squares(found: Reduced, values: Values, valid: Mask | None, axes: tuple[int
 
 
 def _extreme(values: Values, valid: Mask | None, axes: tuple[int, ...], *, least: bool) -> Values:
+    pick, chosen = _picked(values, valid, least=least)
+    found: Values = pick.reduce(chosen, axis=axes) if axes else chosen
+    return found.view(values.dtype)
+
+
+def _picked(values: Values, valid: Mask | None, *, least: bool) -> tuple[np.ufunc, Values]:
+    """How the extreme is found, and the values for that; times are numbers there."""
     kind = values.dtype.kind
     plain = values.view(np.int64) if kind == "M" else values
     pick: np.ufunc
     if kind == "f":
         # Of two numbers of which one is NaN, the other is the smaller.
         pick, none = (np.fmin, np.nan) if least else (np.maximum, -np.inf)
-        chosen = plain if valid is None else np.where(valid, plain, plain.dtype.type(none))
-    else:
-        pick = np.minimum if least else np.maximum
-        chosen = plain if valid is None else np.where(valid, plain, bound(plain.dtype, least))
-    found: Values = pick.reduce(chosen, axis=axes) if axes else chosen
-    return found.view(values.dtype) if kind == "M" else found
+        return pick, plain if valid is None else np.where(valid, plain, plain.dtype.type(none))
+    pick = np.minimum if least else np.maximum
+    return pick, plain if valid is None else np.where(valid, plain, bound(plain.dtype, least))
 
 
 def bound(dtype: np.dtype[Any], least: bool) -> Any:  # noqa: ANN401  (of that type)
@@ -194,6 +269,23 @@ class GroupAggregates:
     region: Region
     rows: Counts
     reduced: list[Reduced] = field(default_factory=list)
+
+    def merged(self, kept: Sequence[int], classes: Mapping[int, LabelClasses]) -> GroupAggregates:
+        """The same with labels that come to the same taken together; `kept` are the axes left."""
+        region, found = [*self.region], GroupAggregates((), self.rows, self.reduced)
+        for number, axis in enumerate(kept):
+            own = classes.get(axis)
+            if own is None:
+                continue
+            numbers = own.numbers[region[axis]]
+            order = np.argsort(numbers, kind="stable")
+            present, starts = np.unique(numbers[order], return_index=True)
+            runs = ClassRuns(order, starts)
+            found.rows = np.add.reduceat(found.rows.take(order, axis=number), starts, axis=number)
+            found.reduced = [each.merged(number, runs) for each in found.reduced]
+            region[axis] = own.firsts[present]
+        found.region = tuple(region)
+        return found
 
     def add(self, other: GroupAggregates) -> None:
         """Take other cells of the same labels in."""
