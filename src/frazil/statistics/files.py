@@ -12,7 +12,6 @@ import re
 import secrets
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from frazil.errors import FormatError, StorageError
 from frazil.formats.envelope import body_compressor, justified, unpack
+from frazil.records import dataclass
 from frazil.statistics.records import (
     I64,
     KEY_WIDTH,
