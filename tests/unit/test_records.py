@@ -125,10 +125,14 @@ def made_by(make: Maker) -> dict[str, type]:
 
     @make(frozen=True, slots=True)
     class Child(One):
+        """With the field of another record."""
+
         unit: str = "m"
 
     @make(frozen=True, slots=True, order=True)
     class Ordered:
+        """With an order."""
+
         value: int
 
     @make(slots=True)
