@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from itertools import islice
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from frazil.errors import FrazilError
@@ -23,7 +24,6 @@ _FIRST_BATCH = 64
 """Items of the first batch that a thread fetches: small, so that the first answer comes soon."""
 _LARGEST_BATCH = 4096
 """Batches double up to this size, so that switching threads costs little per item."""
-_END = object()
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -111,13 +111,8 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
     def _fill(self) -> None:
         batch: list[T] = []
         try:
-            items = self._source()
-            while len(batch) < self._batch:
-                item = next(items, cast("T", _END))
-                if item is _END:
-                    self._done = True
-                    break
-                batch.append(item)
+            batch.extend(islice(self._source(), self._batch))  # keeps what comes before an error
+            self._done = len(batch) < self._batch
         except FrazilError as error:
             self._error, self._done = error, True  # raised after the items before it
         self._ready = batch[::-1]

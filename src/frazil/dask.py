@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeAlias
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 from dask import compute, delayed  # type: ignore[attr-defined]
 
 from frazil.distributed import extract_session, in_session, merge_sessions
+from frazil.records import dataclass
 from frazil.session import ForkSession, Session
 
 P = ParamSpec("P")

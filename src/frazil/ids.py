@@ -105,6 +105,7 @@ class NodeId(ObjectId):
 
 
 INITIAL_SNAPSHOT_ID: Final = SnapshotId.parse("1CECHNKREP0F1RSTCMT0")
+_NO_NAMES: Final = frozenset(("", ".", ".."))
 
 
 def node_path(text: str) -> str:
@@ -112,7 +113,7 @@ def node_path(text: str) -> str:
     if text == "/":
         return text
     path = text.removesuffix("/")
-    if not path.startswith("/") or any(part in ("", ".", "..") for part in path[1:].split("/")):
+    if path[:1] != "/" or not _NO_NAMES.isdisjoint(path[1:].split("/")):
         raise InvalidInputError(f"invalid node path {text!r}", kind=ErrorKind.INVALID_PATH)
     return path
 

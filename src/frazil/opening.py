@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import MAIN, now_micros
@@ -18,13 +17,13 @@ from frazil.errors import (
 )
 from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.generation import V1, Generation, generation_of
-from frazil.formats.legacy.g1_state import STATE_FILES
-from frazil.formats.legacy.refs import ROOTS
+from frazil.formats.legacy.dialects import ROOTS, STATE_FILES
 from frazil.formats.ref_files import REFS, branch_key
 from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot, TransactionLog
+from frazil.records import dataclass
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.base import Fetched, Storage, Written
 from frazil.storage.credentials import AnyCredential

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
+
+from frazil.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from frazil.errors import invalid_option
+from frazil.records import dataclass
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from frazil.model.config import S3Options, StorageRetriesSettings, StorageSettin
 from frazil.storage.base import Fetched, LostRace, Storage, Version, Written
 from frazil.storage.credential_functions import s3_static_credentials
 from frazil.storage.object import ObjectStorage
-from frazil.storage.places import S3Place
+from frazil.storage.s3_place import S3Place
 from frazil.testing import CommitContract, StorageContract
 from tests.support.servers import REGION, CuttingProxy, S3Server, send
 

@@ -157,12 +157,12 @@ def text_samples() -> Iterator[Sample]:
 def old_samples() -> Iterator[Sample]:
     """Files of the generations before spec 1, in some of their dialects."""
     from frazil.formats.legacy.attributes import decode_attribute_file, decode_attributes
+    from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
     from frazil.formats.legacy.g1_inventory import decode_inventory
     from frazil.formats.legacy.g1_state import decode_state
     from frazil.formats.legacy.g1_structure import decode_structure
     from frazil.formats.legacy.logs import decode_log
     from frazil.formats.legacy.manifests import decode_manifest
-    from frazil.formats.legacy.records import Dialect, LegacyGeneration
     from frazil.formats.legacy.refs import decode_ref
     from frazil.formats.legacy.snapshots import decode_snapshot
 
@@ -205,7 +205,7 @@ def chunk_samples() -> Iterator[Sample]:
     import zarr
     from zarr.storage import MemoryStore
 
-    from frazil.bulk.chain import compile_chain
+    from frazil.bulk.compiling import compile_chain
 
     numbers = np.arange(600, dtype="<f4")
     crc = {"name": "crc32c"}

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from zarr.core.dtype import VariableLengthBytes
 
-from frazil.bulk.chain import compile_chain
+from frazil.bulk.compiling import compile_chain
 from frazil.bulk.read import read_region
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage

@@ -16,7 +16,7 @@ from frazil import Repository, S3Options, Storage, s3_static_credentials
 from frazil.model.history import SnapshotEntry
 from frazil.storage.local import LocalStorage
 from frazil.storage.object import ObjectStorage
-from frazil.storage.places import S3Place
+from frazil.storage.s3_place import S3Place
 from tests.support.ages import AT_ONCE
 from tests.support.checks import garbage_of
 from tests.support.committers import Field, Journal, check_field, write_all

@@ -2,7 +2,7 @@
 
 from frazil.bulk.array import BulkArray as BulkArray
 from frazil.bulk.chain import Chain as Chain
-from frazil.bulk.chain import compile_chain as compile_chain
+from frazil.bulk.compiling import compile_chain as compile_chain
 from frazil.bulk.pack import Packing as Packing
 from frazil.bulk.read import read_chunks as read_chunks
 from frazil.bulk.read import read_region as read_region

@@ -7,18 +7,19 @@ regular axis has one that never ends. A grid is as large as its description, not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.bulk.chain import Chain, compile_chain
+from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import I64, Shape
+from frazil.bulk.compiling import compile_chain
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.zarr_meta import array_document, read_array_document
 from frazil.model.documents import damaged_document
 from frazil.model.nodes import ArrayNode
+from frazil.records import dataclass
 
 MOST_AXES: Final = 64
 """as many as numpy has"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
@@ -22,6 +21,7 @@ from frazil.bulk.shards import ShardFinder
 from frazil.errors import ErrorKind, FormatError, FrazilError, InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
+from frazil.records import dataclass
 from frazil.storage.pool import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.keys import clean_path
@@ -148,7 +148,7 @@ def read_selection(
     if by == "blocks":  # of shards, where there are some
         selection, by = blocks_as_slices(layout.grid, selection), "oindex"
     grid = layout.inner_grid
-    plan, shape, full = plan_of(grid, selection, by)
+    plan, shape, full = plan_selection(grid, selection, by)
     is_box = isinstance(plan, BoxPlan) and grid is not layout.grid
     outer = box_plan(layout.grid, selection) if is_box else None
     result = _result(out, shape, layout.chain.dtype)
@@ -160,7 +160,7 @@ def read_selection(
     return result
 
 
-def plan_of(grid: Grid, selection: object, by: str) -> tuple[ChunkPlan, Shape, Shape]:
+def plan_selection(grid: Grid, selection: object, by: str) -> tuple[ChunkPlan, Shape, Shape]:
     """The plan of a selection, the shape of what it selects, and that with all axes of the plan.
 
     Raises:

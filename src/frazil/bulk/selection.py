@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from types import EllipsisType
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from frazil.bulk.codecs import I64
 from frazil.bulk.grid import Grid, GridAxis
 from frazil.errors import SelectionError
+from frazil.records import dataclass
 
 Part: TypeAlias = slice | I64
 """A selection along one axis of a chunk or of the result."""

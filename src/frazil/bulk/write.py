@@ -33,7 +33,7 @@ from frazil.bulk.plan import ChunkPlan
 from frazil.bulk.read import (
     SessionOrStore,
     open_array,
-    plan_of,
+    plan_selection,
     read_selection,
     split_fields,
     zarr_array,
@@ -91,7 +91,7 @@ def write_region(
         for name in [fields] if isinstance(fields, str) else fields:
             records[name] = values if isinstance(fields, str) else np.asarray(values)[name]
         values = records
-    plan, shape, full = plan_of(layout.grid, selection, by)
+    plan, shape, full = plan_selection(layout.grid, selection, by)
     if write_empty_chunks is None:
         import zarr
 

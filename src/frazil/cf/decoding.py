@@ -10,7 +10,6 @@ import base64
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from frazil.cf.times import (
     times_as_text,
 )
 from frazil.errors import InvalidInputError, unsuitable
+from frazil.records import dataclass
 from frazil.texts import FLOAT_WORDS
 
 FILL: Final = "_FillValue"

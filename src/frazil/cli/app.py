@@ -18,7 +18,8 @@ from frazil.cli.commands import help_of
 COMMANDS: Final = {
     "nodes": ("ls", "tree", "stat", "cat", "du"),
     "serve": ("serve",),
-    "history": ("log", "show", "diff", "status", "reflog"),
+    "history": ("log", "show", "diff"),
+    "status": ("status", "reflog"),
     "refs": ("init", "reset", "branch", "tag"),
     "versions": ("merge", "cherry-pick", "revert", "squash", "fast-forward"),
     "upkeep": ("expire", "analyze", "verify", "inspect"),

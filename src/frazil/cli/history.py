@@ -1,9 +1,7 @@
-"""What happened to a repository: `log`, `show`, `diff`, `status` and `reflog`."""
+"""What happened to a repository: `log`, `show` and `diff`."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import sys
 from collections.abc import Iterable
 from itertools import islice
@@ -14,29 +12,29 @@ import typer
 
 from frazil import urls
 from frazil.cli.answers import Answer, Screen, print_json, styled
-from frazil.cli.arguments import Authorize, Limit, Url, WholeUrl
+from frazil.cli.arguments import Authorize, Limit, Url
 from frazil.cli.changes import diff_data, draw_diff
 from frazil.cli.commands import add_command
-from frazil.cli.places import OpenedUrl, open_place, open_whole
+from frazil.cli.places import OpenedUrl, open_place
 from frazil.cli.text import counted, exact, one_line, second_text, short, size
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
-    from frazil.model.values import SnapshotInfo, Update
+    from frazil.model.values import SnapshotInfo
     from frazil.repository import Repository
 
 T = TypeVar("T")
 Described = dict[str, Any]
 Kind = Literal["branch", "tag"]
+PANEL: Final = "Look at history"
 KINDS: Final[tuple[Kind, ...]] = ("branch", "tag")
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    works = {"log": log, "show": show, "diff": diff, "status": status, "reflog": reflog}
-    for name, work in works.items():
-        add_command(app, name, work, "Look at history")
+    for name, work in {"log": log, "show": show, "diff": diff}.items():
+        add_command(app, name, work, PANEL)
 
 
 # --- log ---
@@ -65,23 +63,24 @@ def log(
         history = iter(place.repository.list_snapshots())  # G1 need not have branches
     else:
         history = place.repository.ancestry(snapshot_id=place.snapshot_id())
-    shown, is_cut = _first(history, limit)
+    shown, is_cut = first_items(history, limit)
     names = _names(place)
 
     def draw(screen: Screen) -> None:
         screen.table(("snapshot", "written", "message"), [_row(info, names) for info in shown])
-        _tell_cut(is_cut=is_cut)
+        tell_cut(is_cut=is_cut)
 
     return Answer(_snapshots(shown, names, is_cut=is_cut), draw)
 
 
-def _first(found: Iterable[T], limit: int) -> tuple[list[T], bool]:
+def first_items(found: Iterable[T], limit: int) -> tuple[list[T], bool]:
     """At most so many, all for 0, and whether there are more."""
     taken = list(islice(found, limit + 1 if limit else None))
     return (taken[:limit], len(taken) > limit) if limit else (taken, False)
 
 
-def _tell_cut(*, is_cut: bool) -> None:
+def tell_cut(*, is_cut: bool) -> None:
+    """Say on standard error that a list was cut."""
     if is_cut:
         print("there are more: --limit 0 shows all", file=sys.stderr)
 
@@ -307,110 +306,3 @@ def _require_line(place: OpenedUrl, begin: str, end: str) -> None:
         f"snapshot {short(begin)} is no ancestor of {short(end)}; {advice}",
         kind=ErrorKind.BAD_SNAPSHOT_CHAIN_FOR_DIFF,
     )
-
-
-# --- status and reflog ---
-
-
-def status(url: WholeUrl) -> Answer:
-    """Tell what a repository is: version, availability, branches, tags, flags."""
-
-    repository = open_whole(url)
-    generation = context_of(repository).generation
-    known = repository.get_status() if generation.repo_object else None
-    branches, tags = (targets(repository, kind) for kind in KINDS)
-    flags = repository.feature_flags() if generation.repo_object else []
-    data = {
-        "url": repository.storage.url,
-        "spec_version": generation.number,
-        "generation": generation.name,
-        "availability": known.availability.name if known else "online",
-        "availability_reason": known.limited_availability_reason if known else None,
-        "storage_is_writable": context_of(repository).storage.can_write,
-        "branches": branches,
-        "tags": tags,
-        "metadata": repository.get_metadata() if generation.repo_object else {},
-        "feature_flags": {flag.name: flag.enabled for flag in flags},
-        "virtual_chunk_containers": sorted(repository.config.virtual_chunk_containers or {}),
-    }
-
-    def draw(screen: Screen) -> None:
-        screen.fields(_status_lines(data))
-        rows = [[styled(name, "bold green"), "branch", short(at)] for name, at in branches.items()]
-        rows += [[styled(name, "bold cyan"), "tag", short(at)] for name, at in tags.items()]
-        screen.line()
-        screen.table(("name", "type", "snapshot"), rows)
-        if data["metadata"]:
-            screen.note("metadata")
-            print_json(screen, repository.get_metadata())
-
-    return Answer(data, draw)
-
-
-def _status_lines(data: Described) -> list[tuple[str, Any]]:
-    reason = f": {data['availability_reason']}" if data["availability_reason"] else ""
-    access = "" if data["storage_is_writable"] else " (the storage is read-only)"
-    off = [name for name, enabled in data["feature_flags"].items() if not enabled]
-    return [
-        ("repository", styled(data["url"], "bold")),
-        ("spec version", str(data["spec_version"])),
-        ("availability", f"{data['availability']}{reason}{access}"),
-        *([("turned off", ", ".join(off))] if off else []),
-        *(("virtual chunks", prefix) for prefix in data["virtual_chunk_containers"]),
-    ]
-
-
-def reflog(url: WholeUrl, limit: Limit = 20) -> Answer:
-    """List everything that was done to a repository, newest first."""
-
-    shown, is_cut = _first(open_whole(url).ops_log(), limit)
-    data = {"updates": [update_data(each) for each in shown], "truncated": is_cut}
-
-    def draw(screen: Screen) -> None:
-        rows = [
-            [
-                second_text(each.updated_at),
-                styled(event_name(each), "bold"),
-                _facts(update_data(each)),
-            ]
-            for each in shown
-        ]
-        screen.table(("when", "what", "details"), rows)
-        _tell_cut(is_cut=is_cut)
-
-    return Answer(data, draw)
-
-
-def event_name(update: Update) -> str:
-    """What an operation is called in lists."""
-    starts = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
-    return re.sub(starts, "-", type(update.kind).__name__).lower()
-
-
-def update_data(update: Update) -> Described:
-    details = {
-        each.name: _plain(getattr(update.kind, each.name))
-        for each in dataclasses.fields(update.kind)
-    }
-    return {
-        "type": event_name(update),
-        "updated_at": exact(update.updated_at),
-        "details": details,
-        "backup_path": update.backup_path,
-    }
-
-
-def _plain(value: object) -> object:
-    if dataclasses.is_dataclass(value):
-        availability = getattr(value, "availability", None)
-        return getattr(availability, "name", str(value))
-    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _facts(update: Described) -> str:
-    shown = {
-        name: short(value) if name.endswith("snap_id") else value
-        for name, value in update["details"].items()
-    }
-    words = {"new_snap_id": "snapshot", "previous_snap_id": "before"}
-    return ", ".join(f"{words.get(name, name)} {value}" for name, value in shown.items())

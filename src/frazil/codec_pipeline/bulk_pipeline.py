@@ -23,8 +23,9 @@ from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import StorePath
 
 from frazil import config
-from frazil.bulk.chain import Chain, compile_chain
+from frazil.bulk.chain import Chain
 from frazil.bulk.codecs import Array
+from frazil.bulk.compiling import compile_chain
 from frazil.bulk.compose import WriteTarget
 from frazil.bulk.engine import ArraySource, execute
 from frazil.bulk.fetch import VIRTUAL, ChunkReferences, find_chunks

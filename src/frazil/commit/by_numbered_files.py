@@ -10,7 +10,6 @@ branch with a last file that names no snapshot of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import (
@@ -38,16 +37,18 @@ from frazil.errors import (
     ConflictError,
 )
 from frazil.formats.generation import Generation
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import bytes_of_name, narrow_id, stored_name
-from frazil.formats.legacy.records import LegacyGeneration, RefRecord
+from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.refs import RefKey, RefLayout, decode_ref, encode_ref, parse_ref_key
 from frazil.ids import SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
+from frazil.records import dataclass
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
+from frazil.storage.legacy.branch_files import BranchFile, layout_at, steps_of
 from frazil.storage.legacy.files import NameBook
-from frazil.storage.legacy.g2_g3 import BranchFile, layout_at, steps_of
 
 FAR_BACK: Final = 8
 """Steps that may vanish between listing and reading before a branch counts as deleted."""

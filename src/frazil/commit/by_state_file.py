@@ -36,9 +36,9 @@ from frazil.errors import (
 )
 from frazil.formats.generation import Generation
 from frazil.formats.legacy import g1_state
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.g1_state import G1State, StateSnapshot, new_item, properties_of
 from frazil.formats.legacy.names import bytes_of_name, id_of_name, plain_name
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import check_ref_name
 from frazil.formats.ref_files import RefKind
 from frazil.ids import ObjectId, SnapshotId

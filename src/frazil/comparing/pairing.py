@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +27,7 @@ from frazil.errors import ErrorKind, InvalidInputError, NodeNotFoundError
 from frazil.ids import SnapshotId, is_below, node_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
+from frazil.records import dataclass
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 

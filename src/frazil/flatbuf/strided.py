@@ -11,7 +11,6 @@ Nothing in a block depends on where it will be; only the vector before them does
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.writer import TableBlocks, check_size, room_before, vtable_of
 from frazil.model.strings import I32, I64, U8, StringPool, copy_runs, opaque_items
+from frazil.records import dataclass
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 
@@ -57,7 +57,7 @@ class Scalars:
         return Scalars(self.slot, self.values[rows], present)
 
 
-class Runs(NamedTuple):
+class ByteRuns(NamedTuple):
     """Byte strings anywhere in some data, each for one row only."""
 
     data: bytes
@@ -76,7 +76,7 @@ class Texts:
 
     slot: int
     numbers: I32
-    pool: StringPool | Runs
+    pool: StringPool | ByteRuns
     is_text: bool = True
 
     def part(self, rows: slice) -> Texts:
@@ -239,7 +239,7 @@ class _Plan:
             first = int(number[0])
             return block, range(first, first + self.n), slice(None)
         item_of_row = np.full(self.n, -1, np.int32)
-        if isinstance(field.pool, Runs):
+        if isinstance(field.pool, ByteRuns):
             item_of_row[present] = np.arange(len(present))
             return block, number.astype(np.int64), item_of_row
         is_head = np.ones(len(present), bool)

@@ -367,37 +367,3 @@ def _fill_vector(words: npt.NDArray[np.uint32], places: Places) -> None:
     words[1] = count
     words[2 : 2 + count] = places
     words[2 : 2 + count] += np.arange(first, first - 4 * count, -4, dtype="<u4")
-
-
-# --- files made of the bytes of others ---
-
-# What changed is put behind the old bytes, of which some are then used by nobody. So that they do
-# not pile up, such a file says at its very end how long it was when it was last written in full.
-# Readers of FlatBuffers follow offsets from the beginning, and never come there.
-
-MARK: Final = b"in full:"
-MARK_SIZE: Final = len(MARK) + 8
-GROWTH_SHARE: Final = 8
-"""A file may grow by one part in so many. Then a million references (44 MB) are written in full
-after some 40,000 changes of one, and no file takes much more than an eighth of space in vain."""
-
-
-def full_size(data: bytes | memoryview) -> int:
-    """The size of the data when they were last written in full."""
-    end = bytes(data[-MARK_SIZE:])
-    return int.from_bytes(end[len(MARK) :], "little") if end.startswith(MARK) else len(data)
-
-
-def mark_of(data: bytes | memoryview) -> bytes:
-    """The mark at the end of a file that contains these data; it records their full size."""
-    return MARK + full_size(data).to_bytes(8, "little")
-
-
-def may_grow(data: bytes | memoryview) -> bool:
-    """Whether the data have grown so little that they may be copied into another file."""
-    return has_room(len(data), full_size(data))
-
-
-def has_room(size: int, full: int) -> bool:
-    """Whether data that had the size `full` have grown little since."""
-    return (size - full) * GROWTH_SHARE <= full

@@ -8,13 +8,14 @@ continued in the one it uses.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
+from frazil.formats.legacy.dialects import SEED_DIALECT, Dialect, LegacyGeneration
 from frazil.formats.legacy.header import SEED, Wrapping
-from frazil.formats.legacy.records import SEED_DIALECT, Dialect, LegacyGeneration
+from frazil.records import dataclass
 
 _WRAPPED: Final = re.compile(r"(.+)-(0|27|39)(-plain)?")
 

@@ -13,16 +13,9 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from frazil.flatbuf.growth import MARK_SIZE, mark_of, may_grow
 from frazil.flatbuf.reader import U32, Buffer
-from frazil.flatbuf.writer import (
-    MARK_SIZE,
-    MAX_SIZE,
-    OFFSET,
-    FlatWriter,
-    TableLayout,
-    mark_of,
-    may_grow,
-)
+from frazil.flatbuf.writer import MAX_SIZE, OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
 from frazil.formats.refs import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.columns import TableColumns, pool_bytes, pool_strings, tables_at, vectors_at
 from frazil.flatbuf.reader import I32, U16, U32, U64, Buffer, Table
-from frazil.flatbuf.strided import SEGMENT_ROWS, Runs, Scalars, Texts, encode_tables
+from frazil.flatbuf.strided import SEGMENT_ROWS, ByteRuns, Scalars, Texts, encode_tables
 from frazil.flatbuf.writer import MAX_SIZE, TableBlocks
 from frazil.formats.locations import (
     MAX_LOCATION,
@@ -40,6 +39,7 @@ from frazil.model.chunks import (
 from frazil.model.lookup import is_ascending
 from frazil.model.nodes import Coordinates
 from frazil.model.strings import gather_runs
+from frazil.records import dataclass
 
 INDEX, INLINE, OFFSET, LENGTH, CHUNK_ID, LOCATION, ETAG, LAST_MODIFIED, PACKED = range(9)
 SMALLEST_REF: Final = 16
@@ -361,7 +361,7 @@ def encode_refs(table: ChunkTable, packing: LocationDictionary | None) -> TableB
         if inlines < len(table):
             numbers[table.kind != ChunkType.inline] = ABSENT
         data = table.inline_data, table.offset.astype(np.int64), table.length.astype(np.int64)
-        strings.append(Texts(INLINE, numbers, Runs(*data), is_text=False))
+        strings.append(Texts(INLINE, numbers, ByteRuns(*data), is_text=False))
     return encode_tables(table.coords, scalars, strings)
 
 

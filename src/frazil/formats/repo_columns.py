@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, TableColumns, spread, table_columns
+from frazil.flatbuf.growth import has_room
 from frazil.flatbuf.reader import Buffer, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout, has_room
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats.metadata import ITEM as METADATA_ITEM
 from frazil.formats.metadata import read_time
 from frazil.ids import SnapshotId

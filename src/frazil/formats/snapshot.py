@@ -10,8 +10,9 @@ import numpy as np
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import table_columns
+from frazil.flatbuf.growth import mark_of
 from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout, mark_of
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, seal_table, unseal
 from frazil.formats.metadata import codec_of, read_metadata, read_time, write_metadata
 from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import TableColumns, table_columns
+from frazil.flatbuf.growth import GROWTH_SHARE, may_grow
 from frazil.flatbuf.reader import Buffer, Table
-from frazil.flatbuf.writer import GROWTH_SHARE, may_grow
 from frazil.formats.nodes import ARRAY, FEW_NODES, raw_ids, read_node, read_nodes_at
 from frazil.ids import ManifestId, NodeId, node_path
 from frazil.model.nodes import (

@@ -45,7 +45,7 @@ from frazil.model.lookup import is_ascending
 from frazil.opening import open_context
 from frazil.storage.assets import SNAPSHOTS, Assets, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
-from frazil.storage.legacy.g2_g3 import find_main
+from frazil.storage.legacy.branch_files import find_main
 from frazil.storage.lru import Lru
 from frazil.storage.pool import inline
 from frazil.transaction.context import Context, make_context

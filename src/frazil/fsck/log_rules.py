@@ -17,7 +17,8 @@ from frazil.formats.txlog import ID_LISTS
 from frazil.fsck.files import CheckedFile, RepositoryFiles, ascends
 from frazil.fsck.findings import REPORTED_NODES, SHOWN_CHUNKS, Code, Finding
 from frazil.ids import NodeId, SnapshotId
-from frazil.model.chunks import ChunkTable, ChunkType, concat
+from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.combining import concat
 from frazil.model.history import Move, Snapshot, TransactionLog
 from frazil.model.lookup import are_distinct, ascending_order, lookup_for
 from frazil.model.nodes import ArrayNode, Coordinates, ManifestRef, Node, segment_order

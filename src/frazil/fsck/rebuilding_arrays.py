@@ -17,7 +17,8 @@ from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet, native_needs
-from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, NativeRef, concat, overlay
+from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, NativeRef
+from frazil.model.combining import concat, overlay
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef
 

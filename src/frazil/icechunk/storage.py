@@ -37,7 +37,7 @@ from frazil.storage.constructors import (
 )
 from frazil.storage.factory import StorageFactory
 from frazil.storage.object import ObjectStorage
-from frazil.storage.places import S3Place
+from frazil.storage.s3_place import S3Place
 
 P = ParamSpec("P")
 

@@ -20,7 +20,8 @@ from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packin
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many, is_below, node_path
-from frazil.model.chunks import ChunkTable, ChunkType, concat
+from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.combining import concat
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
 from frazil.run import LocalRunner, Runner, by_size, run_with_progress

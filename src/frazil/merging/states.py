@@ -7,7 +7,7 @@ of an array are columns: what one table has that another has not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from frazil.errors import SnapshotNotFoundError
 from frazil.ids import NodeId, SnapshotId
-from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, concat, overlay
+from frazil.model.chunks import ABSENT, ChunkTable, ChunkType
+from frazil.model.combining import concat, overlay
 from frazil.model.history import ManifestFile, TransactionLog
 from frazil.model.lookup import lookup_for
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
 from frazil.model.strings import merge_pools
+from frazil.records import dataclass
 from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid, unique_coords
 from frazil.transaction.working import WorkingState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import EnumType
 from typing import Final, cast
 
@@ -44,6 +44,7 @@ from frazil.model.stores import (
     VirtualChunkContainer,
     VirtualChunkSpec,
 )
+from frazil.records import dataclass
 
 __all__ = [
     "AnyObjectStoreConfig",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
 from frazil.drawing.markup import Html
 from frazil.masking import safe, shown_text
 from frazil.naming import dotted, package, shown_as
+from frazil.records import dataclass
 
 _INDENT: Final = "    "
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
@@ -24,6 +24,7 @@ from frazil.model.settings import (
     u64,
 )
 from frazil.naming import dotted
+from frazil.records import dataclass
 
 UNSPLIT: Final = U32
 """a split size no array reaches: one manifest holds the whole axis"""

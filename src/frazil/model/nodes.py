@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from frazil.ids import ManifestId, NodeId
+from frazil.records import dataclass
 
 Coordinates: TypeAlias = tuple[int, ...]
 Extents: TypeAlias = tuple[tuple[int, int], ...]
@@ -29,7 +29,11 @@ class ManifestRef:
 
     def covers(self, coords: Coordinates) -> bool:
         """Tell whether the manifest may hold this chunk."""
-        return all(start <= c < end for c, (start, end) in zip(coords, self.extents, strict=False))
+        # A loop takes half the time of `all` with a generator; lookups do this for every chunk.
+        for c, (start, end) in zip(coords, self.extents, strict=False):  # noqa: SIM110
+            if not start <= c < end:
+                return False
+        return True
 
 
 def overlap(one: Extents, other: Extents) -> bool:
@@ -64,9 +68,12 @@ class ArrayNode:
 
     def holds(self, coords: Coordinates) -> bool:
         """Tell whether these are the coordinates of a chunk of this array."""
-        return len(coords) == len(self.shape) and all(
-            0 <= c < max(dim.num_chunks, 1) for c, dim in zip(coords, self.shape, strict=True)
-        )
+        if len(coords) != len(self.shape):
+            return False
+        for c, dim in zip(coords, self.shape, strict=True):
+            if not 0 <= c < (dim.num_chunks or 1):
+                return False
+        return True
 
 
 Node: TypeAlias = GroupNode | ArrayNode

@@ -23,6 +23,7 @@ from typing import (
 )
 
 from frazil.model.display import Field, HasRepr
+from frazil.records import dataclass
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ C = TypeVar("C", bound=type)
 @dataclass_transform(field_specifiers=(required,))
 def record(cls: C) -> C:
     """Make a dataclass of settings, which shows itself in its own way."""
-    return cast("C", dataclasses.dataclass(repr=False)(cls))
+    return cast("C", dataclass(repr=False)(cls))
 
 
 class SettingsRecord(HasRepr):

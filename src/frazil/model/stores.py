@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -28,6 +27,7 @@ from frazil.model.settings import (
     u64,
 )
 from frazil.naming import dotted
+from frazil.records import dataclass
 
 
 @record

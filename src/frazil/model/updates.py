@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC
 from collections.abc import Set
-from dataclasses import dataclass
-from typing import Any, Final, Self, TypeAlias
+from dataclasses import Field, fields
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from frazil.model.display import source
 from frazil.model.plain import Micros
 from frazil.model.settings import NamedInt
 from frazil.naming import dotted
+from frazil.records import dataclass
 
 
 class RepoAvailability(NamedInt):
@@ -37,14 +37,15 @@ AnyStatus: TypeAlias = Any
 """A `StoredStatus` in the log itself, a `RepoStatus` in what users get."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class UpdateKind:
-    """Base of the kinds of lines of the operations log."""
+    """Base of the kinds of lines of the operations log, which are dataclasses."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __repr__(self) -> str:
-        arguments = ", ".join(
-            f"{each.name}={source(getattr(self, each.name))}" for each in dataclasses.fields(self)
-        )
+        names = (each.name for each in fields(self))
+        arguments = ", ".join(f"{name}={source(getattr(self, name))}" for name in names)
         return dotted(f"ops.UpdateType.{type(self).__name__}({arguments})")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import ClassVar, Final, Literal, TypeAlias
 
@@ -35,6 +35,7 @@ from frazil.model.history import JSON, RepoAvailability
 from frazil.model.settings import NamedInt
 from frazil.model.updates import UpdateKind
 from frazil.naming import dotted
+from frazil.records import dataclass
 
 CommitMethod: TypeAlias = Literal["new_commit", "amend"]
 

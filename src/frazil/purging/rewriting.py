@@ -16,7 +16,8 @@ from frazil.bulk.grid import ArrayLayout, Grid, array_layout
 from frazil.formats.txlog import ID_LISTS
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import adopt
-from frazil.model.chunks import ChunkRef, ChunkTable, overlay
+from frazil.model.chunks import ChunkRef, ChunkTable
+from frazil.model.combining import overlay
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Node
 from frazil.purging.finding import PurgeMatches, encoding_digest

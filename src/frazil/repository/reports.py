@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from frazil.drawing.reports import ReportView
 from frazil.ids import SnapshotId
 from frazil.model.values import GCSummary, ManifestFileInfo
+from frazil.records import dataclass
 from frazil.repository.sessions import SessionMethods
 from frazil.transaction.context import Context
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.async_twins import AsyncItems, async_twin
+from frazil.async_twins import async_twin, in_thread
 from frazil.drawing.markup import Html, folded
 from frazil.ids import SnapshotId, node_path
 from frazil.model.chunks import ChunkType, InlineRef, NativeRef, VirtualRef
@@ -217,19 +217,20 @@ class SnapshotView(HasRepr):
         ref = self.state.chunk_ref(node, tuple(chunk_coordinates))
         return ChunkType.uninitialized if ref is None else _KINDS[type(ref)]
 
-    def chunk_coordinates(
+    async def chunk_coordinates(
         self, array_path: str, batch_size: int = 1000
     ) -> AsyncIterator[tuple[int, ...]]:
         """The coordinates of all chunks that exist."""
+        # One thread for all of them: handing a million over in batches takes as long again.
+        for found in await in_thread(self._coordinates, array_path):
+            yield found
 
-        def found() -> Iterable[tuple[int, ...]]:
-            changes = self.state.changes
-            node = self.state.array(node_path(from_root(array_path)))
-            coords = self.state.table(node, changes).coords
-            axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
-            return zip(*axes, strict=True) if axes else [()] * len(coords)
-
-        return AsyncItems(found)
+    def _coordinates(self, array_path: str) -> Iterable[tuple[int, ...]]:
+        changes = self.state.changes
+        node = self.state.array(node_path(from_root(array_path)))
+        coords = self.state.table(node, changes).coords
+        axes = [coords[:, axis].tolist() for axis in range(coords.shape[1])]
+        return zip(*axes, strict=True) if axes else [()] * len(coords)
 
     def prefetch(self, array_paths: Iterable[str] | None = None) -> int:
         """Fetch the manifests of arrays, or of all, into the caches; return their number.

@@ -13,7 +13,8 @@ import zstandard
 
 import frazil
 from frazil.errors import invalid_option
-from frazil.model.chunks import ChunkTable, concat
+from frazil.model.chunks import ChunkTable
+from frazil.model.combining import concat
 from frazil.repository import Repository
 from frazil.run import path_of as path_of
 from frazil.session import Session

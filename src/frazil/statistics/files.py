@@ -16,7 +16,6 @@ import re
 import secrets
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -24,6 +23,7 @@ import numpy as np
 
 from frazil.errors import ConflictError, ErrorKind, FormatError, StorageError
 from frazil.formats.envelope import body_compressor, justified, unpack
+from frazil.records import dataclass
 from frazil.statistics.records import (
     I64,
     KEY_WIDTH,

@@ -6,18 +6,18 @@ answers, not exceptions; everything else that goes wrong is a `StorageError`.
 
 from __future__ import annotations
 
-import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
 
-from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, HasRepr, Verbatim
+from frazil.records import dataclass
 from frazil.storage.pool import FEW, fan_out
 
 T = TypeVar("T")
@@ -346,36 +346,6 @@ class Storage(ABC, HasRepr):
         return True
 
 
-def byte_span(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Turn a requested range into offsets inside an object of `size` bytes.
-
-    Raises:
-        InvalidInputError: the range makes no sense for any object.
-        StorageError: it begins beyond the end of this one.
-    """
-    check_range(start, end)
-    if start is not None and start < 0:
-        return max(0, size + start), size
-    first = start or 0
-    if first > size:
-        raise StorageError(
-            "range begins beyond the end of the object",
-            kind=ErrorKind.INVALID_OBJECT_SIZE,
-            start=first,
-            size=size,
-        )
-    return first, size if end is None else min(end, size)
-
-
-def check_range(start: int | None, end: int | None) -> None:
-    """Refuse ranges that no object can answer."""
-    if end is None or (end >= 0 and (start is None or 0 <= start <= end)):
-        return
-    raise InvalidInputError(
-        "invalid byte range", kind=ErrorKind.INVALID_BYTE_RANGE, start=start, end=end
-    )
-
-
 def absent(key: str) -> StorageError:
     """The error for an object that should be there."""
     return StorageError("an object is missing", kind=ErrorKind.OBJECT_NOT_FOUND, key=key)
@@ -410,23 +380,3 @@ def require_deleted(done: Deleted) -> None:
     if done.failed:
         key, reason = done.failed[0]
         raise StorageError(f"{len(done.failed)} objects could not be deleted: {reason}", key=key)
-
-
-def check_key(key: str) -> None:
-    """Refuse keys that could name something else, or something outside the root."""
-    if _KEY.fullmatch(key) is None:
-        raise InvalidInputError("invalid object key", kind=ErrorKind.INVALID_KEY, key=repr(key))
-
-
-def check_prefix(prefix: str) -> None:
-    """Refuse listing prefixes that are neither empty nor a key followed by `/`."""
-    if prefix and (not prefix.endswith("/") or _KEY.fullmatch(prefix[:-1]) is None):
-        raise InvalidInputError(
-            "a listing prefix is empty or ends in /",
-            kind=ErrorKind.BAD_KEY_PREFIX,
-            prefix=repr(prefix),
-        )
-
-
-_SEGMENT: Final = r"(?!\.{1,2}(?:/|\Z))[^/\0]+"
-_KEY: Final = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*")

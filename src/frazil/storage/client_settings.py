@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from datetime import timedelta
 from enum import Enum, auto
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.masking import MaskedRecord
@@ -17,12 +17,16 @@ from frazil.model.config import (
     StorageSettings,
     StorageTimeoutSettings,
 )
+from frazil.records import dataclass
 from frazil.storage import fence
 
 ATTEMPT_TIMEOUT_S: Final = 600
 """For one request with its body; stalled reads are noticed earlier."""
 RETRY_WINDOW_S: Final = 180
 """No new attempt after this time: signatures must stay valid."""
+
+Provider: TypeAlias = Callable[[], Any]
+"""What obstore calls for credentials; each store wants a dict of its own shape."""
 
 
 class Role(Enum):

@@ -20,10 +20,11 @@ from frazil import config
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.storage.base import DEFAULT_LIMIT
-from frazil.storage.client_settings import Client, Role, check_process, user_agent
+from frazil.storage.client_settings import Client, Provider, Role, check_process, user_agent
 from frazil.storage.credentials import S3Credentials
 from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
-from frazil.storage.places import CloudPlace, Provider, S3Place
+from frazil.storage.places import CloudPlace
+from frazil.storage.s3_place import S3Place
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

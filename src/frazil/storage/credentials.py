@@ -9,12 +9,12 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.naming import dotted
+from frazil.records import dataclass
 
 C = TypeVar("C")
 

@@ -27,7 +27,7 @@ from typing import Final, TypeVar
 from frazil.storage.base import Bytes
 from frazil.storage.own_folder import own_folder
 from frazil.storage.pool import thread_pool
-from frazil.storage.posix import read_range, write_all
+from frazil.storage.posix import read_span, write_all
 
 T = TypeVar("T")
 
@@ -214,7 +214,7 @@ def _checksum(name: bytes, data: Bytes) -> bytes:
 def _whole(descriptor: int, name: bytes) -> bytes | None:
     """The bytes of an entry, if they are what was written."""
     checksum = os.pread(descriptor, DIGEST, 0)
-    data = read_range(descriptor, len(checksum), None)
+    data = read_span(descriptor, len(checksum), None)
     return None if data is None or _checksum(name, data) != checksum else data
 
 

@@ -38,7 +38,8 @@ from frazil.storage.faults import check_headers
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.object import ObjectStorage
-from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace, S3Place
+from frazil.storage.places import AzurePlace, GcsPlace, HttpPlace
+from frazil.storage.s3_place import S3Place
 from frazil.storage.web import RedirectStorage, WebStorage
 from frazil.urls import bad_url
 

@@ -59,13 +59,11 @@ from frazil.storage.base import (
     Version,
     Written,
     all_deleted,
-    check_key,
-    check_prefix,
-    check_range,
 )
 from frazil.storage.durable import sync, sync_descriptor
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
 from frazil.storage.folder_sync import FolderSync, sync_paths
+from frazil.storage.keys import check_key, check_prefix, check_range
 from frazil.storage.pieces import read_pieces
 from frazil.storage.pool import fan_out
 from frazil.storage.posix import (
@@ -81,7 +79,7 @@ from frazil.storage.posix import (
     listed_file,
     naming,
     opened_folder,
-    read_range,
+    read_span,
     sizes_and_times,
     staging_files,
     version_of,
@@ -148,7 +146,7 @@ class LocalStorage(Storage):
         try:
             descriptor = os.open(path, self._read_flags)
             try:
-                return read_range(descriptor, start, end)
+                return read_span(descriptor, start, end)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -177,7 +175,7 @@ class LocalStorage(Storage):
                 status = os.fstat(descriptor)
                 if known is not None and etag(status) == known.etag:
                     return Unchanged()
-                data = read_range(descriptor, None, None)
+                data = read_span(descriptor, None, None)
                 return None if data is None else Fetched(data, self._version(status, data))
             finally:
                 os.close(descriptor)
@@ -573,7 +571,7 @@ class LocalStorage(Storage):
             return None
         try:
             status = os.fstat(descriptor)
-            data = read_range(descriptor, None, None)
+            data = read_span(descriptor, None, None)
             return None if data is None else (status, self._version(status, data))
         finally:
             os.close(descriptor)

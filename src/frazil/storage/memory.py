@@ -34,12 +34,9 @@ from frazil.storage.base import (
     Version,
     Written,
     absent,
-    byte_span,
-    check_key,
-    check_prefix,
-    check_range,
     too_short,
 )
+from frazil.storage.keys import byte_span, check_key, check_prefix, check_range
 
 
 class _Place:

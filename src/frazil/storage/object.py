@@ -33,10 +33,6 @@ from frazil.storage.base import (
     Version,
     Written,
     all_deleted,
-    byte_span,
-    check_key,
-    check_prefix,
-    check_range,
 )
 from frazil.storage.clients import Clients
 from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
@@ -49,8 +45,9 @@ from frazil.storage.faults import (
     status_of,
     translate_errors,
 )
+from frazil.storage.keys import byte_span, check_key, check_prefix, check_range
 from frazil.storage.odd_listing import list_odd
-from frazil.storage.places import CloudPlace, HttpPlace, S3Place
+from frazil.storage.places import CloudPlace, HttpPlace
 from frazil.storage.requests import (
     BeyondError,
     ByteSpan,
@@ -69,6 +66,7 @@ from frazil.storage.requests import (
     whole,
     whole_async,
 )
+from frazil.storage.s3_place import S3Place
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -24,7 +24,7 @@ from frazil.storage.credentials import S3Credentials
 
 if TYPE_CHECKING:
     from frazil.storage.clients import Clients
-    from frazil.storage.places import S3Place
+    from frazil.storage.s3_place import S3Place
 
 VALID: Final = timedelta(minutes=15)
 TIMEOUT_S: Final = 60

@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from frazil.errors import ErrorKind, FrazilError, ReadOnlyError, StorageError
-from frazil.storage.base import Bytes, Deleted, Listed, Version, byte_span
+from frazil.storage.base import Bytes, Deleted, Listed, Version
+from frazil.storage.keys import byte_span
 
 # A FIFO must not make us wait, so reads are non-blocking; regular files do not care.
 READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -166,7 +167,7 @@ def listed_file(key: str, status: os.stat_result) -> Listed:
     return Listed(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
-def read_range(descriptor: int, start: int | None, end: int | None) -> bytes | None:
+def read_span(descriptor: int, start: int | None, end: int | None) -> bytes | None:
     """Read an open file or a part of it; None for a directory, which is no object."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):

@@ -19,7 +19,7 @@ from obstore import exceptions as foreign
 
 from frazil.errors import StorageError
 from frazil.model.config import StorageSettings
-from frazil.storage.base import Bytes, Listed, Version, byte_span
+from frazil.storage.base import Bytes, Listed, Version
 from frazil.storage.client_settings import backoff_s, max_tries
 from frazil.storage.clients import Clients
 from frazil.storage.faults import (
@@ -29,7 +29,8 @@ from frazil.storage.faults import (
     is_missing_bucket,
     status_of,
 )
-from frazil.storage.places import S3Place
+from frazil.storage.keys import byte_span
+from frazil.storage.s3_place import S3Place
 
 if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta

@@ -35,11 +35,12 @@ from frazil.storage.credential_functions import (
 )
 from frazil.storage.credentials import AnyCredential
 from frazil.storage.faults import FOREIGN, check_headers, cleaned, fault, status_of
-from frazil.storage.places import AzurePlace, CloudPlace, GcsPlace, HttpPlace, S3Place
+from frazil.storage.places import AzurePlace, CloudPlace, GcsPlace, HttpPlace
 from frazil.storage.pool import fan_out
 from frazil.storage.posix import etag as file_etag
 from frazil.storage.ranges import WantedRange
 from frazil.storage.requests import bare, run_all
+from frazil.storage.s3_place import S3Place
 from frazil.storage.trust import TIGRIS
 from frazil.storage.web_client import WebClient, body_of, ranged
 

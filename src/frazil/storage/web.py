@@ -17,19 +17,10 @@ from frazil.errors import ErrorKind, StorageError
 from frazil.masking import bare_url
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, Verbatim
-from frazil.storage.base import (
-    Fetched,
-    Found,
-    Listed,
-    Storage,
-    Unchanged,
-    Version,
-    byte_span,
-    check_key,
-    check_range,
-)
+from frazil.storage.base import Fetched, Found, Listed, Storage, Unchanged, Version
 from frazil.storage.client_settings import user_agent
 from frazil.storage.faults import ask_location
+from frazil.storage.keys import byte_span, check_key, check_range
 from frazil.storage.object import ObjectStorage, Range
 from frazil.storage.places import HttpPlace
 from frazil.storage.pool import fan_out

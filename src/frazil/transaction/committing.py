@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -29,9 +29,11 @@ from frazil.model.history import (
 from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes
+from frazil.records import dataclass
 from frazil.storage.assets import log_key, manifest_key, snapshot_key
 from frazil.storage.pool import start_in_pool
-from frazil.transaction.changeset import ChangeSet, ChunkChanges
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.chunk_changes import ChunkChanges
 from frazil.transaction.context import MANY_REFS
 from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
 from frazil.transaction.long_open import chunk_keys, is_long_open, require_chunks

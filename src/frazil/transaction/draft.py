@@ -7,7 +7,7 @@ the grid are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
@@ -19,11 +19,14 @@ from frazil.errors import ErrorKind, SessionStateError
 from frazil.formats.manifest import Manifest
 from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.model.chunks import FEW_CHANGES, ChunkTable, concat, overlay
+from frazil.model.chunks import ChunkTable
+from frazil.model.combining import FEW_CHANGES, concat, overlay
 from frazil.model.history import NODE_FIELDS, Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
 from frazil.model.values import Diff
-from frazil.transaction.changeset import ChangeSet, ChunkChanges
+from frazil.records import dataclass
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.chunk_changes import ChunkChanges
 from frazil.transaction.tree import NodeTree, nodes_of
 
 LoadTables: TypeAlias = Callable[[ArrayNode, Sequence[ManifestRef]], list[ChunkTable]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from frazil.ids import paths_above
 from frazil.model.chunks import ChunkRef, VirtualRef
 from frazil.model.documents import require_json
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
+from frazil.records import dataclass
 from frazil.storage.base import Bytes
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context

@@ -28,20 +28,14 @@ from frazil.errors import (
 from frazil.formats.manifest import Manifest
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
 from frazil.ids import NodeId, SnapshotId, require_usable_name
-from frazil.model.chunks import (
-    ChunkRef,
-    ChunkTable,
-    InlineRef,
-    StringPool,
-    VirtualRef,
-    concat,
-    overlay,
-)
+from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, StringPool, VirtualRef
+from frazil.model.combining import concat, overlay
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, ManifestRef, Node
 from frazil.storage.assets import snapshot_key
 from frazil.storage.base import Bytes
-from frazil.transaction.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests, Unset
+from frazil.transaction.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests
+from frazil.transaction.chunk_changes import Unset
 from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid
 from frazil.transaction.reliance import Reliance

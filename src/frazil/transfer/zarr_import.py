@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,9 +14,11 @@ from frazil.bulk.pack import write_encoded
 from frazil.errors import AlreadyExistsError, ErrorKind, NotFoundError, unsuitable
 from frazil.formats.zarr2 import zarr3_document
 from frazil.ids import parent_path
-from frazil.model.chunks import ChunkTable, concat
+from frazil.model.chunks import ChunkTable
+from frazil.model.combining import concat
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
+from frazil.records import dataclass
 from frazil.repository import Repository
 from frazil.run import (
     JobReport,

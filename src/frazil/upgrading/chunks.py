@@ -26,8 +26,9 @@ from frazil.storage.base import Storage, absent
 from frazil.storage.local import LocalStorage
 from frazil.storage.locations import VCC, normalised
 from frazil.storage.object import ObjectStorage
-from frazil.storage.places import AzurePlace, GcsPlace, S3Place
+from frazil.storage.places import AzurePlace, GcsPlace
 from frazil.storage.pool import fan_out
+from frazil.storage.s3_place import S3Place
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, UpgradeSource
 

@@ -14,9 +14,9 @@ from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import parse_ref_key
 from frazil.formats.manifest import decode_manifest
 from frazil.maintenance.deleting import deletable_before, require_old

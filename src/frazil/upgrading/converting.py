@@ -18,7 +18,8 @@ from frazil.formats.legacy.names import MAX_NODE_NUMBER
 from frazil.formats.legacy.snapshots import ROOT_MARK
 from frazil.formats.txlog import ID_LISTS
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
-from frazil.model.chunks import ChunkTable, concat
+from frazil.model.chunks import ChunkTable
+from frazil.model.combining import concat
 from frazil.model.derived_log import derived_log, is_same_node
 from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, ManifestRef, Node

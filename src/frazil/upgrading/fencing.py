@@ -10,9 +10,10 @@ from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_state_file import StateFileRefs
 from frazil.formats.generation import Generation
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.g1_state import move_away
 from frazil.formats.legacy.names import WIDE
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
+from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import OldRefs

@@ -20,9 +20,9 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.formats.generation import BY_SPEC, Generation
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import plain_name
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import check_ref_name, decode_ref, parse_ref_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.upgrade import OldRefs

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from frazil.cli.history import event_name, update_data
 from frazil.cli.places import find_node
+from frazil.cli.status import event_name, update_data
 from frazil.cli.values import codec_names, summary, usage, zarr_json
 from frazil.errors import FrazilError, InvalidInputError
 from frazil.masking import shown_data

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
@@ -17,6 +16,7 @@ from xarray.backends.zarr import ZarrBackendEntrypoint
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.envelope import MAGIC
 from frazil.masking import MaskedRecord
+from frazil.records import dataclass
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.by_url import storage_from_url
@@ -213,7 +213,7 @@ def _is_old_repository(folder: Path) -> bool:
     """Look for the files that only a repository from before spec 1 has."""
     if not folder.is_dir():
         return False
-    from frazil.formats.legacy.g1_state import STATE_FILES
+    from frazil.formats.legacy.dialects import STATE_FILES
     from frazil.formats.legacy.refs import LAYOUTS
 
     branches = (layout.branch_key(MAIN, 0) for layout in LAYOUTS)

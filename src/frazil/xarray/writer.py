@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import xarray as xr
 from xarray.backends.zarr import ZarrStore
 
 from frazil.distributed import in_session
+from frazil.records import dataclass
 from frazil.session import Session
 
 try:

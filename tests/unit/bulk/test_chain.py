@@ -19,7 +19,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.bulk.chain import Chain, compile_chain
+from frazil.bulk.chain import Chain
+from frazil.bulk.compiling import compile_chain
 from frazil.errors import FormatError
 from tests.support.arrays import documents, numbers, zarr_array
 

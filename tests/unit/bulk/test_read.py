@@ -133,7 +133,7 @@ class TestValues:
         assert isinstance(caught.value, SelectionError)
 
     def test_codecs_that_only_zarr_knows(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("frazil.bulk.chain.byte_codec", lambda *_: None)
+        monkeypatch.setattr("frazil.bulk.compiling.byte_codec", lambda *_: None)
         session = session_with(written(VALUES + 1, compressors=zarr.codecs.GzipCodec(level=2)))
         assert session.array("a0").chunks == CHUNKS
         np.testing.assert_array_equal(read_region(session, "a0", 4), VALUES[4] + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.flatbuf.writer import full_size, mark_of, may_grow
+from frazil.flatbuf.growth import full_size, mark_of, may_grow
 
 
 def test_a_file_without_a_mark_was_written_in_full() -> None:

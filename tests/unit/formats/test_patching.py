@@ -10,15 +10,8 @@ from frazil.formats import manifest as manifests
 from frazil.formats.envelope import FileKind, seal, unseal
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.ids import ChunkId, ManifestId, NodeId
-from frazil.model.chunks import (
-    ChunkRef,
-    ChunkTable,
-    InlineRef,
-    NativeRef,
-    StringPool,
-    VirtualRef,
-    overlay,
-)
+from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, StringPool, VirtualRef
+from frazil.model.combining import overlay
 from frazil.model.nodes import Coordinates
 from tests.support.manifests import Compression
 

@@ -26,7 +26,8 @@ from frazil.storage.constructors import (
     tigris_storage,
 )
 from frazil.storage.object import ObjectStorage
-from frazil.storage.places import AzurePlace, GcsPlace, S3Place
+from frazil.storage.places import AzurePlace, GcsPlace
+from frazil.storage.s3_place import S3Place
 
 
 def place(storage: object) -> S3Place:

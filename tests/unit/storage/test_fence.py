@@ -31,7 +31,7 @@ from frazil.storage.constructors import (
 from frazil.storage.credential_functions import s3_credentials
 from frazil.storage.credentials import Credentials, S3Credentials
 from frazil.storage.fence import amazon_hosts, azure_hosts, fenced, google_hosts, plain_host
-from frazil.storage.places import S3Place
+from frazil.storage.s3_place import S3Place
 from tests.support.web import WebServer
 from tests.support.web import web_server as another
 from tests.unit.storage.test_virtual import containers

@@ -21,8 +21,8 @@ from frazil.storage.clients import Clients
 from frazil.storage.constructors import http_storage, s3_storage
 from frazil.storage.credentials import S3StaticCredentials
 from frazil.storage.object import ObjectStorage
-from frazil.storage.places import S3Place
 from frazil.storage.requests import begin_get
+from frazil.storage.s3_place import S3Place
 from tests.support.servers import REGION, S3Server
 from tests.support.web import WebServer
 

@@ -8,7 +8,8 @@ from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Dimension, ManifestRef
-from frazil.transaction.changeset import ChangeSet, ChunkChanges
+from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.chunk_changes import ChunkChanges
 from frazil.transaction.draft import draft, unite
 
 NODE = NodeId(b"an array")

@@ -22,8 +22,8 @@ from frazil.errors import (
     ReadOnlyError,
     SessionStateError,
 )
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.messages import pack_message, unpack_message
-from frazil.formats.legacy.records import Dialect
 from frazil.fsck import fsck
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.nodes import path_order

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.g1_schemas import arrow, attribute_schema, read_table, write_table
 from frazil.formats.legacy.header import refuse_flat, unwrap
 from frazil.formats.legacy.messages import unpack_message
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, SnapshotRecord
+from frazil.formats.legacy.records import SnapshotRecord
 from frazil.formats.legacy.structs import Document
 from frazil.formats.legacy.zarr_fields import dump_json, put_attributes
 from frazil.model.history import Metadata

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from frazil.errors import FormatError
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.g1_coords import OVI1, decode_as
 from frazil.formats.legacy.g1_schemas import COORD_KEY, PROFILE_KEY, read_table
 from frazil.formats.legacy.header import Encoding, Wrapping, sniff, unwrap
@@ -16,7 +17,6 @@ from frazil.formats.legacy.logs import FIELDS as LOG_FIELDS
 from frazil.formats.legacy.manifests import FIELDS as MANIFEST_FIELDS
 from frazil.formats.legacy.messages import unpack_message
 from frazil.formats.legacy.names import FOLDERS
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.snapshots import FIELDS as SNAPSHOT_FIELDS
 from frazil.formats.legacy.structs import Document
 from frazil.ids import crockford

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, sorted_rows
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.g1_coords import ENCODINGS, OVI1, decode_as, encode_column
 from frazil.formats.legacy.g1_schemas import (
     COORD_KEY,
@@ -25,7 +26,7 @@ from frazil.formats.legacy.g1_schemas import (
 )
 from frazil.formats.legacy.g1_state import is_file_name
 from frazil.formats.legacy.g1_structure import EXTENSION
-from frazil.formats.legacy.manifests import check_reference
+from frazil.formats.legacy.manifest_writing import check_reference
 from frazil.formats.legacy.names import WIDE as WIDE_ID
 from frazil.formats.legacy.names import (
     base64_name,
@@ -38,7 +39,7 @@ from frazil.formats.legacy.names import (
     remember,
     stored_names,
 )
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord
+from frazil.formats.legacy.records import ManifestRecord
 from frazil.ids import ChunkId, NodeId, crockford
 from frazil.model.chunks import ABSENT, ChunkTable, StringPool, VirtualRef, constant
 from frazil.model.strings import gather_runs

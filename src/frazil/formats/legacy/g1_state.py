@@ -7,23 +7,22 @@ swaps the file. Keys we do not know stay where they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import AlreadyExistsError, ErrorKind, FormatError, RefNotFoundError
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import id_of_name, plain_name
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.structs import MAX_U64, Document
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.formats.ref_files import RefKind
 from frazil.ids import SnapshotId
 from frazil.model.history import MAX_MICROS, Metadata
 from frazil.model.marks import merged_marks, with_marks
+from frazil.records import dataclass
 
 Value: TypeAlias = Any
 
-STATE_FILES: Final = ("state.json", "icechunk.json")
-"""Names of the entry point; the second is that of a later draft."""
 CLAIMS: Final = "claims"
 MESSAGE: Final = "message"
 MAX_STATE: Final = 1 << 28

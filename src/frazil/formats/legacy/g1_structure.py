@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import FormatError
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.fill_values import UnfitError, fill_from_bytes, fill_to_bytes
 from frazil.formats.legacy.g1_schemas import (
     LIMITS,
@@ -23,13 +24,7 @@ from frazil.formats.legacy.g1_schemas import (
 )
 from frazil.formats.legacy.g1_state import StateSnapshot, is_file_name
 from frazil.formats.legacy.names import base64_name, id_of_name, node_number, remember, stored_name
-from frazil.formats.legacy.records import (
-    AttributeRef,
-    Dialect,
-    LegacyGeneration,
-    Names,
-    SnapshotRecord,
-)
+from frazil.formats.legacy.records import AttributeRef, Names, SnapshotRecord
 from frazil.formats.legacy.structs import MAX_U32, Document
 from frazil.formats.legacy.zarr_fields import (
     DEFAULT_KEYS,

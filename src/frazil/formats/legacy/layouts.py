@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.header import BARE, LONG, SEED, Wrapping
-from frazil.formats.legacy.records import Dialect, ManifestRecord
+from frazil.formats.legacy.records import ManifestRecord
+from frazil.records import dataclass
 
 
 class IdForm(Enum):

@@ -9,6 +9,7 @@ import numpy as np
 
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import SHORT, Wrapping, refuse_flat, unwrap, wrap
 from frazil.formats.legacy.layouts import dialect_layout
 from frazil.formats.legacy.manifests import read_coords
@@ -20,7 +21,7 @@ from frazil.formats.legacy.messages import (
     unpack_message,
 )
 from frazil.formats.legacy.nodes import NodeWriter
-from frazil.formats.legacy.records import Coords, Dialect, LegacyGeneration, LogRecord, Names
+from frazil.formats.legacy.records import Coords, LogRecord, Names
 from frazil.formats.legacy.structs import Document
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import TransactionLog

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
-from frazil.formats.legacy.records import LegacyGeneration
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.ids import ALPHABET, ChunkId, NodeId, ObjectId, crockford, crockford_many
 
 Kind: TypeAlias = Literal["snapshots", "manifests", "attributes", "chunks", "transactions"]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import InvalidInputError
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.fill_values import UnfitError
 from frazil.formats.legacy.layouts import DialectLayout, IdForm
 from frazil.formats.legacy.names import from_crockford, node_number, stored_name
-from frazil.formats.legacy.records import AttributeRef, Dialect, Names
+from frazil.formats.legacy.records import AttributeRef, Names
 from frazil.formats.legacy.structs import MAX_U32, Document
 from frazil.formats.legacy.zarr_fields import (
     DEFAULT_KEYS,

@@ -6,11 +6,11 @@ put `branch:` and `tag:` before the names, and G3 came to `branch.` and `tag.`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.legacy.dialects import ROOTS, Dialect, LegacyGeneration
 from frazil.formats.legacy.layouts import IdForm, dialect_layout
 from frazil.formats.legacy.names import (
     OLD_SEQUENCE_LENGTH,
@@ -20,7 +20,7 @@ from frazil.formats.legacy.names import (
     stored_name,
 )
 from frazil.formats.legacy.nodes import write_id
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
+from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.structs import Document, format_time
 from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.formats.ref_files import (
@@ -32,6 +32,7 @@ from frazil.formats.ref_files import (
     read_ref,
 )
 from frazil.ids import SnapshotId
+from frazil.records import dataclass
 
 MOVED: Final = "moved_to"
 DELETED: Final = "deleted"
@@ -79,7 +80,6 @@ def encode_ref(record: RefRecord, dialect: Dialect) -> bytes:
 JSON: Final = ".json"
 MOST_STEPS: Final = 2**32
 """A file of a folder in G2 that has a higher number is no step of a branch."""
-ROOTS: Final = {LegacyGeneration.G2: "r/", LegacyGeneration.G3: "refs/"}
 MAIN: Final = "main"
 
 

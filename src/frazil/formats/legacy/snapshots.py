@@ -8,19 +8,13 @@ from typing import Any, Final, TypeAlias
 
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import SHORT, Wrapping, refuse_flat, unwrap, wrap
 from frazil.formats.legacy.layouts import DialectLayout, dialect_layout
 from frazil.formats.legacy.messages import pack_message, unpack_message
 from frazil.formats.legacy.names import WIDE, node_number
 from frazil.formats.legacy.nodes import NodeWriter, file_id, read_nodes
-from frazil.formats.legacy.records import (
-    Ancestor,
-    AttributeRef,
-    Dialect,
-    LegacyGeneration,
-    Nanos,
-    SnapshotRecord,
-)
+from frazil.formats.legacy.records import Ancestor, AttributeRef, Nanos, SnapshotRecord
 from frazil.formats.legacy.structs import (
     MAX_U16,
     MAX_U32,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.names import (
     MAX_NODE_NUMBER,
     WIDE,
@@ -26,10 +27,11 @@ from frazil.formats.legacy.names import (
     numbered_node,
     remember,
 )
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, Names, Nanos
+from frazil.formats.legacy.records import Names, Nanos
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford, node_path
 from frazil.model.history import MAX_MICROS, to_datetime
 from frazil.model.nodes import Dimension, Extents
+from frazil.records import dataclass
 
 Value: TypeAlias = Any
 Id = TypeVar("Id", bound=ObjectId)

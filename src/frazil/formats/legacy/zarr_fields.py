@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.fill_values import (
     CORE,
     TEXTUAL,
@@ -23,11 +23,11 @@ from frazil.formats.legacy.fill_values import (
     raw_bits_named,
 )
 from frazil.formats.legacy.messages import pack_message
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.zarr_meta import MAX_CHUNKS, checked_names, malformed, numbers
 from frazil.ids import NodeId
 from frazil.model.history import Metadata
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
+from frazil.records import dataclass
 
 JSON: TypeAlias = Any
 REGULAR: Final = "regular"

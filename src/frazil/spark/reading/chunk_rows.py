@@ -57,7 +57,7 @@ class ChunkScan:
 
     def read(self, part: tuple[int, int, int]) -> Iterator[pa.RecordBatch]:
         """The rows of a range of chunks."""
-        return read_chunks(self, *part)
+        return read_chunk_rows(self, *part)
 
 
 def make_chunk_scan(
@@ -109,7 +109,7 @@ def _element(scans: list[Scan], request: ReadRequest) -> t.DataType:
     return t.ArrayType(next(iter(kinds.values()), t.DoubleType()))
 
 
-def read_chunks(
+def read_chunk_rows(
     chunk_scan: ChunkScan, which: int, start: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
     """Chunks of a variable as batches."""

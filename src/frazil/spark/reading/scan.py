@@ -21,10 +21,10 @@ from frazil.spark.reading.selecting import KnownColumns, checked, label_conditio
 from frazil.spark.reading.variables import (
     Group,
     TableVariable,
+    common_dims,
     joint_dims,
     load_group,
     note_of,
-    shared_dims,
     with_texts,
 )
 from frazil.spark.reading.where import Condition, both, conjuncts, leaves
@@ -162,7 +162,7 @@ def make_scan(
     group = with_texts(group) if rules.cf else group
     projected = _projection(request, asked)
     variables = _chosen(group, single, request, projected)
-    dims = joint_dims(variables) if request.broadcast else shared_dims(group, variables)
+    dims = joint_dims(variables) if request.broadcast else common_dims(group, variables)
     axes = tuple(ScanAxis(name, size) for name, size in dims)
     asked_for = None if projected is None else {*projected, *_named_in_conditions(request)}
     coordinates = _coordinates(group, axes, rules, asked_for)

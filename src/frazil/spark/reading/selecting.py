@@ -54,10 +54,6 @@ class KnownColumns:
     values: frozenset[str] = frozenset()
     """variables, not coordinates: they can be compared only where data are read"""
 
-    def axes_of(self, condition: Condition) -> frozenset[int]:
-        """The axes that a condition depends on."""
-        return frozenset(axis for leaf in leaves(condition) for axis in self.axes[leaf.name])
-
     def is_along_one(self, condition: Condition) -> bool:
         """Whether all that is compared lies along one axis, so that a mask of it says it all."""
         names = {leaf.name for leaf in leaves(condition)}

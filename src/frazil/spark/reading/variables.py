@@ -213,7 +213,7 @@ def _of_texts(variable: TableVariable) -> TableVariable:
     )
 
 
-def shared_dims(group: Group, chosen: Iterable[TableVariable]) -> tuple[tuple[str, int], ...]:
+def common_dims(group: Group, chosen: Iterable[TableVariable]) -> tuple[tuple[str, int], ...]:
     """The dimensions, with their lengths, that all chosen variables have.
 
     Raises:

@@ -36,7 +36,7 @@ from frazil.spark.reading.changes import (
     starts_after,
     starts_latest,
 )
-from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunks
+from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunk_rows
 from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
 from frazil.spark.reading.scan import AGGREGATES, CHUNKS, LINES, Scan, make_scan
 from frazil.spark.worker import session_at
@@ -318,7 +318,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             keep = Differing(layer.scan, before, self.request.skip_changes)
         for number in np.asarray(layer.numbers[piece.start : piece.stop]).tolist():
             if layer.chunks is not None:
-                yield from read_chunks(layer.chunks, piece.which, number, number + 1)
+                yield from read_chunk_rows(layer.chunks, piece.which, number, number + 1)
                 continue
             for region in layer.grid.regions(number, number + 1):
                 yield from read_cells(layer.scan, region, keep)

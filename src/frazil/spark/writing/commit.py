@@ -17,7 +17,7 @@ from frazil.bulk.write import write_region
 from frazil.cf.decoding import Mask, Rules
 from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable
 from frazil.ids import SnapshotId
-from frazil.model.chunks import concat
+from frazil.model.combining import concat
 from frazil.model.marks import TXN_APP, TXN_VERSION, marks_of
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import (

@@ -33,8 +33,8 @@ from frazil.spark.reading.stored import read_stored
 from frazil.spark.reading.variables import (
     Group,
     TableVariable,
+    common_dims,
     load_group,
-    shared_dims,
     variable_of,
 )
 from frazil.spark.tasks import open_or_create
@@ -177,7 +177,7 @@ def _dims(draft: _Draft) -> tuple[str, ...]:
     if given is not None:
         dims = tuple(meant(dim, names) or dim for dim in given)
     elif there:
-        dims = tuple(dim for dim, _ in shared_dims(draft.group, there))
+        dims = tuple(dim for dim, _ in common_dims(draft.group, there))
     else:
         raise invalid_option(
             f"none of the columns {listed(names)} is a variable of group {draft.group.path!r} "

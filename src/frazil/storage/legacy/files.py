@@ -12,6 +12,7 @@ from typing import Final, cast
 from frazil.errors import ErrorKind, FormatError, InternalError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import with_attributes
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.names import (
     FOLDERS,
     Kind,
@@ -23,10 +24,11 @@ from frazil.formats.legacy.names import (
     plain_name,
     without_extension,
 )
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, Names, SnapshotRecord
+from frazil.formats.legacy.records import Names, SnapshotRecord
 from frazil.formats.legacy.snapshots import root_record, successor
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
-from frazil.model.chunks import ChunkTable, ChunkType, concat
+from frazil.model.chunks import ChunkTable, ChunkType
+from frazil.model.combining import concat
 from frazil.model.derived_log import derived_log, moves_between
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap

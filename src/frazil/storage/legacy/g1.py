@@ -11,17 +11,17 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError, RepositoryNotFoundError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import decode_attribute_file, encode_attribute_file
+from frazil.formats.legacy.dialects import STATE_FILES, LegacyGeneration
 from frazil.formats.legacy.g1_inventory import Grid, decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_state import (
     CLAIMS,
-    STATE_FILES,
     G1State,
     StateSnapshot,
     decode_state,
@@ -30,18 +30,13 @@ from frazil.formats.legacy.g1_state import (
 )
 from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
 from frazil.formats.legacy.names import Kind, plain_name, sequence_name
-from frazil.formats.legacy.records import (
-    AttributeRef,
-    LegacyGeneration,
-    ManifestRecord,
-    Names,
-    SnapshotRecord,
-)
+from frazil.formats.legacy.records import AttributeRef, ManifestRecord, Names, SnapshotRecord
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.model.chunks import ChunkTable
 from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
+from frazil.records import dataclass
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, Version, absent
 from frazil.storage.legacy.files import UNNAMED, LegacyFiles, NameBook
 

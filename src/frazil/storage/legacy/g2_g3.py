@@ -7,34 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
 from typing import Final
 
-from frazil.errors import ErrorKind, FormatError, StorageError
+from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import FileKind
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import decode_attributes
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import Wrapping, is_flat
 from frazil.formats.legacy.layouts import dialect_layout, refined
 from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
-from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
-from frazil.formats.legacy.names import Kind, sequence_name
-from frazil.formats.legacy.records import (
-    Dialect,
-    LegacyGeneration,
-    ManifestRecord,
-    Names,
-    SnapshotRecord,
-)
+from frazil.formats.legacy.manifest_writing import encode_manifest
+from frazil.formats.legacy.manifests import decode_manifest
+from frazil.formats.legacy.names import Kind
+from frazil.formats.legacy.records import ManifestRecord, Names, SnapshotRecord
 from frazil.formats.legacy.refs import (
-    LAYOUTS,
     MAIN,
     RefLayout,
-    RefPrefix,
     decode_ref,
-    parse_ref_key,
 )
 from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
@@ -43,128 +35,8 @@ from frazil.model.chunks import ChunkTable
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.storage.base import Storage, absent
+from frazil.storage.legacy.branch_files import layout_at, steps_of
 from frazil.storage.legacy.files import LegacyFiles, NameBook
-
-
-@dataclass(frozen=True, slots=True)
-class BranchFile:
-    """One file of a branch."""
-
-    number: int
-    key: str
-
-
-def steps_of(
-    storage: Storage, layout: RefLayout, branch: str, since: int | None = None
-) -> Iterator[BranchFile]:
-    """The files of a branch, newest first; other files beside them are passed over.
-
-    `since` is a number that the branch is known to have had: if it still has it, no older ones
-    are listed. Numbers have no gaps, so a store that cannot list is searched for the last one.
-    """
-    try:
-        found = _newest_first(_listed(storage, layout, branch, since))
-    except StorageError:
-        if storage.head(layout.branch_key(branch, 0)) is None:
-            raise
-        return _searched(storage, layout, branch)
-    if not found and since is not None:
-        return steps_of(storage, layout, branch)
-    return iter(found)
-
-
-def _newest_first(steps: Iterable[BranchFile]) -> tuple[BranchFile, ...]:
-    # Folders that have seen two lengths of names do not sort by number.
-    return tuple(sorted(steps, key=lambda step: (-step.number, len(step.key))))
-
-
-def _listed(
-    storage: Storage, layout: RefLayout, branch: str, since: int | None
-) -> Iterator[BranchFile]:
-    folder = layout.branch_folder(branch)
-    items = (
-        storage.list(folder)
-        if since is None or layout.prefix is RefPrefix.COLON
-        else storage.list_between(folder, "", sequence_name(since) + "~")
-    )
-    for item in items:
-        key = parse_ref_key(layout.generation, item.key, encoded=layout.encoded)
-        if key is not None and key.kind == "branch" and key.number is not None:
-            yield BranchFile(key.number, item.key)
-
-
-def _searched(storage: Storage, layout: RefLayout, branch: str) -> Iterator[BranchFile]:
-    """The files of a branch that has number zero, newest first, by asking for single ones."""
-
-    def is_there(number: int) -> bool:
-        return storage.head(layout.branch_key(branch, number)) is not None
-
-    low, high = 0, 1
-    while is_there(high):
-        low, high = high, 2 * high + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_there(middle) else (low, middle)
-    return (BranchFile(at, layout.branch_key(branch, at)) for at in range(low, -1, -1))
-
-
-@dataclass(frozen=True, slots=True)
-class MainBranch:
-    """The main branch that a place has in one layout, with its files, newest first."""
-
-    layout: RefLayout
-    steps: tuple[BranchFile, ...]
-
-    @property
-    def has_first(self) -> bool:
-        """Whether the file with number zero is there."""
-        first = self.layout.branch_key(MAIN, 0)
-        return any(step.key == first for step in self.steps)
-
-
-def find_main(storage: Storage) -> list[MainBranch]:
-    """The main branches of a place, by layout; each folder is listed once.
-
-    A branch begins with number zero. Only where no layout has that, others count too: somebody
-    may have deleted files that are no longer needed.
-    """
-    layouts = [replace(each, encoded=storage.percent_encodes_names) for each in LAYOUTS]
-    folders = {layout.branch_folder(MAIN): layout for layout in layouts}
-    answers = storage.each(partial(_try_list, storage), [*folders.values()])
-    listed = dict(zip(folders, answers, strict=True))
-    found = []
-    for layout in layouts:
-        steps = listed[layout.branch_folder(MAIN)]
-        if steps is None:
-            is_there = storage.head(layout.branch_key(MAIN, 0)) is not None
-            steps = tuple(_searched(storage, layout, MAIN)) if is_there else ()
-        found.append(MainBranch(layout, steps))
-    return [each for each in found if each.has_first] or [
-        each for each in found if _is_begun(storage, each)
-    ]
-
-
-def _try_list(storage: Storage, layout: RefLayout) -> tuple[BranchFile, ...] | None:
-    """The files of the main branch; None where the store cannot list."""
-    try:
-        return _newest_first(_listed(storage, layout, MAIN, None))
-    except StorageError:
-        return None
-
-
-def _is_begun(storage: Storage, branch: MainBranch) -> bool:
-    """Whether there is a file of the branch that is no fence: those stay after upgrades."""
-    length = len(branch.layout.branch_key(MAIN, 0))
-    blobs = (storage.get(step.key) for step in branch.steps if len(step.key) == length)
-    return any(blob is not None and b'"moved_to"' not in blob for blob in blobs)
-
-
-def layout_at(storage: Storage, age: LegacyGeneration) -> RefLayout:
-    """The layout that a repository of this age has; that of new ones where there is none yet."""
-    found = [each.layout for each in find_main(storage) if each.layout.generation is age]
-    first = next(layout for layout in LAYOUTS if layout.generation is age)
-    return found[0] if found else replace(first, encoded=storage.percent_encodes_names)
-
 
 MISPLACING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
 """Whose writers could put references of other arrays under a node, and misname the root."""

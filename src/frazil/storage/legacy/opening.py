@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from urllib.parse import quote, unquote
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.generation import G1, LEGACY, Generation
-from frazil.formats.legacy.g1_state import STATE_FILES
-from frazil.formats.legacy.records import LegacyGeneration, SnapshotRecord
+from frazil.formats.legacy.dialects import STATE_FILES, LegacyGeneration
+from frazil.formats.legacy.records import SnapshotRecord
 from frazil.formats.legacy.refs import RefLayout, decode_ref
 from frazil.masking import bare_url
 from frazil.model.history import Snapshot
+from frazil.records import dataclass
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
+from frazil.storage.legacy.branch_files import MainBranch, find_main
 from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
 from frazil.storage.legacy.g1 import G1Files, StateFile, VersionedState
-from frazil.storage.legacy.g2_g3 import G2G3Files, MainBranch, find_main
+from frazil.storage.legacy.g2_g3 import G2G3Files
 from frazil.storage.wrapped import ReadOnlyStorage
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from frazil.formats.envelope import FileKind
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.g1_coords import BASES
 from frazil.formats.legacy.header import wrap
 from frazil.formats.legacy.layouts import dialect_layout
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
-from frazil.formats.legacy.records import Ancestor, Dialect, LegacyGeneration, SnapshotRecord
+from frazil.formats.legacy.records import Ancestor, SnapshotRecord
 from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef

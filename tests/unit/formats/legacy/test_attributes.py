@@ -12,11 +12,9 @@ from frazil.formats.legacy.attributes import (
     encode_attribute_file,
     with_attributes,
 )
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.g1_structure import encode_structure
-from frazil.formats.legacy.records import (
-    AttributeRef,
-    Dialect,
-)
+from frazil.formats.legacy.records import AttributeRef
 from tests.unit.formats.legacy.samples import (
     small_snapshot,
 )

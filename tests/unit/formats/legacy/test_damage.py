@@ -15,13 +15,15 @@ from frazil.formats.legacy.attributes import (
     decode_attributes,
     encode_attribute_file,
 )
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.g1_inventory import decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_state import StateSnapshot
 from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
 from frazil.formats.legacy.header import unwrap, wrap
 from frazil.formats.legacy.logs import decode_log, encode_log
-from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
-from frazil.formats.legacy.records import Dialect, LogRecord, ManifestRecord
+from frazil.formats.legacy.manifest_writing import encode_manifest
+from frazil.formats.legacy.manifests import decode_manifest
+from frazil.formats.legacy.records import LogRecord, ManifestRecord
 from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
 from frazil.ids import ChunkId, ManifestId
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef

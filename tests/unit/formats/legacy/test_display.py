@@ -7,13 +7,14 @@ import json
 import pytest
 
 from frazil.errors import FormatError
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.display import kind_of_key, legible
 from frazil.formats.legacy.g1_inventory import encode_inventory
 from frazil.formats.legacy.g1_schemas import COORD_KEY, arrow, inventory_schema, write_table
 from frazil.formats.legacy.g1_structure import encode_structure
 from frazil.formats.legacy.logs import encode_log
-from frazil.formats.legacy.manifests import encode_manifest
-from frazil.formats.legacy.records import Dialect, LogRecord, ManifestRecord, RefRecord
+from frazil.formats.legacy.manifest_writing import encode_manifest
+from frazil.formats.legacy.records import LogRecord, ManifestRecord, RefRecord
 from frazil.formats.legacy.refs import encode_ref
 from frazil.formats.legacy.snapshots import encode_snapshot
 from frazil.ids import ManifestId, SnapshotId

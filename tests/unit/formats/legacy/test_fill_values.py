@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.fill_values import UnfitError, fill_from_bytes, fill_to_bytes
 from frazil.formats.legacy.messages import pack_message
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.zarr_fields import (
     parse_fields,
     stored_type,

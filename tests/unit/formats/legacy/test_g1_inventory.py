@@ -13,12 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.g1_inventory import decode_inventory, encode_inventory
 from frazil.formats.legacy.names import base64_name, numbered_node
-from frazil.formats.legacy.records import (
-    Dialect,
-    ManifestRecord,
-)
+from frazil.formats.legacy.records import ManifestRecord
 from frazil.ids import ChunkId
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from tests.unit.formats.legacy.samples import (

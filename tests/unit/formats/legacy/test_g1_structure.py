@@ -19,17 +19,13 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.legacy.attributes import (
     decode_attribute_file,
 )
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.g1_inventory import decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_schemas import inventory_schema, structure_schema
 from frazil.formats.legacy.g1_state import StateSnapshot
 from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
 from frazil.formats.legacy.names import base64_name, numbered_node
-from frazil.formats.legacy.records import (
-    Dialect,
-    ManifestRecord,
-    Names,
-    SnapshotRecord,
-)
+from frazil.formats.legacy.records import ManifestRecord, Names, SnapshotRecord
 from frazil.ids import ManifestId, SnapshotId, crockford
 from frazil.model.chunks import ChunkTable, InlineRef
 from frazil.model.nodes import ArrayNode, ManifestRef

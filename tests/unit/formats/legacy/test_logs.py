@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.logs import decode_log, encode_log, from_log, to_log
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
-from frazil.formats.legacy.records import Dialect, LogRecord
+from frazil.formats.legacy.records import LogRecord
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import Move, TransactionLog
 from tests.unit.formats.legacy.samples import LOG_DIALECTS, coords_of

@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import unwrap
 from frazil.formats.legacy.layouts import refined
-from frazil.formats.legacy.manifests import check_reference, decode_manifest, encode_manifest
+from frazil.formats.legacy.manifest_writing import check_reference, encode_manifest
+from frazil.formats.legacy.manifests import decode_manifest
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, ManifestRecord
+from frazil.formats.legacy.records import ManifestRecord
 from frazil.ids import ChunkId, ManifestId, NodeId, crockford
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
 from tests.unit.formats.legacy.samples import (

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.legacy import refs
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import (
     base64_name,
     from_base64_name,
@@ -23,7 +24,6 @@ from frazil.formats.legacy.names import (
     sequence_name,
     widen_id,
 )
-from frazil.formats.legacy.records import LegacyGeneration
 from frazil.formats.legacy.refs import RefKey, RefPrefix, parse_ref_key
 from frazil.ids import ChunkId, NodeId, SnapshotId, crockford
 

@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 
 from frazil.errors import FormatError
-from frazil.formats.legacy.records import Dialect, LegacyGeneration, RefRecord
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
+from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.refs import decode_ref, encode_ref
 from frazil.formats.legacy.structs import parse_nanos
 from frazil.ids import SnapshotId, crockford

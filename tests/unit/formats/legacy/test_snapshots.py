@@ -14,15 +14,11 @@ from hypothesis import strategies as st
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.legacy.attributes import decode_attributes, with_attributes
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import unwrap
 from frazil.formats.legacy.messages import pack_message, unpack_message
 from frazil.formats.legacy.names import numbered_node
-from frazil.formats.legacy.records import (
-    AttributeRef,
-    Dialect,
-    LegacyGeneration,
-    SnapshotRecord,
-)
+from frazil.formats.legacy.records import AttributeRef, SnapshotRecord
 from frazil.formats.legacy.snapshots import (
     MAX_HISTORY,
     decode_snapshot,

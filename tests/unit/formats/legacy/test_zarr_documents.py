@@ -14,9 +14,9 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.g1_state import StateSnapshot
 from frazil.formats.legacy.g1_structure import decode_structure, encode_structure
-from frazil.formats.legacy.records import Dialect
 from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
 from frazil.formats.legacy.zarr_fields import parse_fields
 from tests.unit.formats.legacy.samples import small_snapshot

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.formats.legacy.records import LegacyGeneration
+from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.zarr_fields import (
     build_document,
     parse_fields,

@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.formats.legacy.manifests import decode_manifest, encode_manifest
+from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
+from frazil.formats.legacy.manifest_writing import encode_manifest
+from frazil.formats.legacy.manifests import decode_manifest
 from frazil.formats.legacy.names import from_crockford
-from frazil.formats.legacy.records import AttributeRef, Dialect, LegacyGeneration
+from frazil.formats.legacy.records import AttributeRef
 from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
 from frazil.ids import SnapshotId, crockford
 from frazil.model.chunks import ChunkTable, InlineRef

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import FormatError, InvalidInputError, RepositoryNotFoundError
-from frazil.formats.legacy.records import Dialect
+from frazil.formats.legacy.dialects import Dialect
 from frazil.model.config import RepositoryConfig
 from frazil.opening import detect_generation
 from frazil.repository import Repository

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from frazil.ids import ChunkId
 from frazil.model.chunks import ChunkRef, ChunkTable, NativeRef
 from frazil.model.nodes import Coordinates
-from frazil.transaction.changeset import ChunkChanges, Unset
+from frazil.transaction.chunk_changes import ChunkChanges, Unset
 
 GRID = 6
 COORDS = st.tuples(st.integers(0, GRID - 1), st.integers(0, GRID - 1))
