@@ -138,7 +138,7 @@ def bare_edges(options: dict[str, Any], folder: Path) -> Path:
     return made
 
 
-def two_at_one_place(folder: Path) -> Path:
+def misplaced(folder: Path) -> Path:
     """An index in which the second chunk is where the first one is."""
     made = write(partial(chunked, "<i4", {}), folder)
     raw = bytearray(made.read_bytes())
@@ -417,9 +417,7 @@ def _cases() -> Iterator[Case]:
     for label, options in (("gzip", {"compression": "gzip"}), ("shuffle", {"shuffle": True})):
         made = partial(bare_edges, options)
         yield Case(f"hdf5/bare-edges-{label}", made, read, Outcome.COPIED, "at the edges")
-    yield Case(
-        "hdf5/two-at-one-place", two_at_one_place, nothing, Outcome.REFUSED, "index of the chunks"
-    )
+    yield Case("hdf5/two-at-one-place", misplaced, nothing, Outcome.REFUSED, "the same place")
     yield case("sparse", sparse)
     yield case("never-written", partial(never_written, {}))
     yield case("never-written-chunks", partial(never_written, {"chunks": CHUNKS}))
