@@ -225,8 +225,9 @@ def test_pixels_are_not_masked_by_a_value_they_cannot_have(tmp_path: Path, nodat
     file = tmp_path / "odd.tif"
     tifffile.imwrite(file, values, rowsperstrip=7, extratags=[(42113, "s", 0, nodata, True)])
     repo = tmp_path / "repo"
-    take(repo, file, wanted={"mode": "native"})
+    report = take(repo, file, wanted={"mode": "native"})
     assert np.array_equal(seen(repo)["band_data"].values, values)
+    assert "no data" in str(report)
 
 
 def test_pixels_without_data_are_masked(tmp_path: Path) -> None:

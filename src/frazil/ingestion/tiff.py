@@ -45,6 +45,7 @@ _TAGS: Final = {
     34264: "model_transformation",
 }
 _GEO_KEYS: Final = 34735
+_NODATA: Final = 42113
 _RASTER_TYPE, _IS_POINT = 1025, 2
 """the key that says whether tie points are at corners or centres of pixels"""
 _OWN: Final = ("ChunkyCodec", "HorizontalDeltaCodec")
@@ -69,7 +70,10 @@ def scan_tiff(source: InputFile) -> ParsedFile:
             image = found
         except ObstacleError as error:
             image = replace(image, attributes=attributes, obstacle=str(error))
+        is_unheld = page.tags.get(_NODATA) is not None and _nodata(page) is None
     notes = (f"{count - 1} further images are not taken",) if count > 1 else ()
+    if is_unheld:
+        notes += ("a value for no data that pixels cannot have is not taken",)
     return ParsedFile([image, *_coordinates(image, half)], notes=notes)
 
 
@@ -132,7 +136,7 @@ def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
 
 def _nodata(page: Any) -> float | None:  # noqa: ANN401  (of tifffile)
     """The value of pixels without data; None if there is none that a pixel could have."""
-    tag = page.tags.get(42113)
+    tag = page.tags.get(_NODATA)
     try:
         text = str(tag.value).strip("\0 ") if tag is not None else ""
         value = int(text) if text.lstrip("-").isdecimal() else float(text)
