@@ -289,6 +289,7 @@ def _tried(home: Path, seed: int, number: int, notes: Notes) -> None:
             continue
         library = LIBRARIES.get(found.format)
         notes.begin(number, "copy" if library is None else "library")
+        copied: Array | None
         try:
             if library is None:
                 copied = read_part(found.origin(variable.name), region, {})

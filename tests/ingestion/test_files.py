@@ -320,6 +320,7 @@ def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
             "outside its array",
         ),
         ('{"refs": {"v/.zarray": "{}"}}', "damaged"),
+        ('{"refs": {"v/.zarray": "base64:e30="}}', "'v/.zarray' are not valid JSON"),
     ],
 )
 def test_references_that_are_none_are_told(tmp_path: Path, content: str, told: str) -> None:

@@ -415,8 +415,8 @@ def _cases() -> Iterator[Case]:
         put = partial(texts_of, padding)
         yield case(f"texts-with-{label}", put, outcome=Outcome.COPIED, told="only HDF5 knows")
     for label, options in (("gzip", {"compression": "gzip"}), ("shuffle", {"shuffle": True})):
-        made = partial(bare_edges, options)
-        yield Case(f"hdf5/bare-edges-{label}", made, read, Outcome.COPIED, "at the edges")
+        bare = partial(bare_edges, options)
+        yield Case(f"hdf5/bare-edges-{label}", bare, read, Outcome.COPIED, "at the edges")
     yield Case("hdf5/two-at-one-place", misplaced, nothing, Outcome.REFUSED, "the same place")
     yield case("sparse", sparse)
     yield case("never-written", partial(never_written, {}))
