@@ -71,10 +71,12 @@ def scan_tiff(source: InputFile) -> ParsedFile:
         except ObstacleError as error:
             image = replace(image, attributes=attributes, obstacle=str(error))
         is_unheld = page.tags.get(_NODATA) is not None and _nodata(page) is None
-    notes = (f"{count - 1} further images are not taken",) if count > 1 else ()
-    if is_unheld:
-        notes += ("a value for no data that pixels cannot have is not taken",)
-    return ParsedFile([image, *_coordinates(image, half)], notes=notes)
+    notes = {
+        f"{count - 1} further images are not taken": count > 1,
+        "a value for no data that pixels cannot have is not taken": is_unheld,
+    }
+    told = tuple(note for note, is_so in notes.items() if is_so)
+    return ParsedFile([image, *_coordinates(image, half)], notes=told)
 
 
 def read_tiff(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
