@@ -28,7 +28,7 @@ def assert_same(case: Case, name: str, found: NDArray[Any], truth: NDArray[Any])
         assert found.astype(object).tolist() == truth.astype(object).tolist(), name
     else:
         assert found.dtype.newbyteorder("=") == truth.dtype.newbyteorder("="), name
-        is_number = truth.dtype.kind in "fc"
+        is_number = truth.dtype.kind in "fcMm"
         assert np.array_equal(found, truth, equal_nan=is_number), name
 
 

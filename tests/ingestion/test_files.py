@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Any
 
 import eccodes
 import h5py
+import netCDF4
+import numcodecs
 import numpy as np
 import pytest
 import tifffile
 import xarray as xr
+import zarr
 
 from frazil.errors import InvalidInputError
+from frazil.ingestion.fetching import fetch_values
 from frazil.ingestion.grib_messages import BLOCK, Window, messages
 from frazil.ingestion.isolation import ParserLimits
 from frazil.ingestion.plans import TransferKind
@@ -167,6 +172,94 @@ def test_groups_are_chosen_by_name(tmp_path: Path) -> None:
     xr.testing.assert_equal(seen(tmp_path / "repo", "weather/raw"), decoded(0))
 
 
+def test_dimensions_of_groups_around_a_group_keep_names_and_lengths(tmp_path: Path) -> None:
+    file = tmp_path / "odd.nc"
+    with netCDF4.Dataset(file, "w") as made:
+        made.createDimension("time", None)
+        made.createDimension("x", 3)
+        made.createVariable("time", "f8", ("time",))[:] = np.arange(6.0)
+        # as the beginning of "time"
+        inner = made.createGroup("t").createVariable("v", "f4", ("time", "x"), fill_value=-5)
+        inner[0:4] = np.ones((4, 3))
+    repo = tmp_path / "repo"
+    take(repo, file, source_group="t")
+    with xr.open_dataset(file, group="t", engine="netcdf4") as truth:
+        xr.testing.assert_identical(seen(repo)["v"], truth["v"].load())
+
+
+@pytest.mark.parametrize("engine", ["netcdf4", "netcdf3", "hdf5"])
+@pytest.mark.parametrize("fill", [70000.0, np.nan, -2.5])
+def test_fill_values_that_a_type_cannot_hold_mask_nothing(
+    tmp_path: Path, engine: str, fill: float
+) -> None:
+    file = tmp_path / "odd.nc"
+    values = np.array([0, -2, 4464, 1], "i2")  # what the fill values would be cast to
+    if engine == "netcdf3":
+        with netCDF4.Dataset(file, "w", format="NETCDF3_CLASSIC") as classic:
+            classic.createDimension("x", 4)
+            variable = classic.createVariable("v", "i2", ("x",), fill_value=-9)
+            variable[:] = values
+        raw = file.read_bytes()  # the library refuses to write an attribute of another type
+        old = b"_FillValue\0\0" + struct.pack(">iihxx", 3, 1, -9)
+        assert raw.count(old) == 1
+        shift = len(struct.pack(">iid", 6, 1, fill)) - len(struct.pack(">iihxx", 3, 1, -9))
+        raw = raw.replace(old, b"_FillValue\0\0" + struct.pack(">iid", 6, 1, fill))
+        begin = len(raw) - 8
+        raw = raw[: begin - 4] + struct.pack(">i", begin) + raw[begin:]
+        assert shift == 4
+        file.write_bytes(raw)
+    else:
+        with h5py.File(file, "w") as made:
+            made["v"] = values
+            made["v"].attrs["_FillValue"] = np.float64(fill)
+    for mode in ("virtual", "native"):
+        repo = tmp_path / mode
+        report = take(repo, file, wanted={"mode": mode})
+        assert np.array_equal(seen(repo)["v"].values, values)
+        assert "cannot hold" in str(report)
+
+
+@pytest.mark.parametrize("nodata", ["-9999", "nan", "300", "1e40", "none"])
+def test_pixels_are_not_masked_by_a_value_they_cannot_have(tmp_path: Path, nodata: str) -> None:
+    values = np.arange(20 * 24, dtype="u1").reshape(20, 24)
+    file = tmp_path / "odd.tif"
+    tifffile.imwrite(file, values, rowsperstrip=7, extratags=[(42113, "s", 0, nodata, True)])
+    repo = tmp_path / "repo"
+    report = take(repo, file, wanted={"mode": "native"})
+    assert np.array_equal(seen(repo)["band_data"].values, values)
+    assert "no data" in str(report)
+
+
+def test_pixels_without_data_are_masked(tmp_path: Path) -> None:
+    values = np.arange(20 * 24, dtype="f4").reshape(20, 24)
+    values[3, 4] = np.float32("-3.4e38")
+    file = tmp_path / "odd.tif"
+    tifffile.imwrite(file, values, rowsperstrip=7, extratags=[(42113, "s", 0, "-3.4e38", True)])
+    repo = tmp_path / "repo"
+    take(repo, file, wanted={"mode": "native"})
+    found = seen(repo)["band_data"].values
+    assert np.isnan(found[3, 4])
+    assert np.isnan(found).sum() == 1
+    assert found[0, 0] == 0
+
+
+def test_a_chunk_that_is_cut_off_is_not_filled_with_whatever_is_in_memory(tmp_path: Path) -> None:
+    store = tmp_path / "odd.zarr"
+    group = zarr.open_group(store, mode="w", zarr_format=2)
+    made = group.create_array(
+        "v", shape=(6,), chunks=(6,), dtype="<i8", compressors=numcodecs.Blosc("lz4")
+    )
+    made[...] = np.arange(6)
+    chunk = store / "v" / "0"
+    whole = chunk.read_bytes()
+    for length in range(17, len(whole)):
+        chunk.write_bytes(whole[:length])
+        found = scan_file(ScanTask(as_url(store)), {})
+        assert isinstance(found, FileScan)
+        with pytest.raises(InvalidInputError, match=r"a chunk of 'v' cannot be decoded.*odd\.zarr"):
+            fetch_values(found["v"], (), {})
+
+
 def test_chunks_that_skipped_a_filter_are_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         made = file.create_dataset("v", shape=(4,), chunks=(2,), dtype="i4", compression="gzip")
@@ -227,6 +320,7 @@ def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
             "outside its array",
         ),
         ('{"refs": {"v/.zarray": "{}"}}', "damaged"),
+        ('{"refs": {"v/.zarray": "base64:e30="}}', "'v/.zarray' are not valid JSON"),
     ],
 )
 def test_references_that_are_none_are_told(tmp_path: Path, content: str, told: str) -> None:

@@ -200,3 +200,18 @@ def test_an_ingest_plans_as_often_as_it_says(
     xr.testing.assert_equal(seen(repo), decoded(0))
     assert overtaken(repo, files[1], 1).status is IngestStatus.COMMITTED
     xr.testing.assert_equal(seen(repo), decoded(0, 1))
+
+
+def test_a_file_that_cannot_be_read_is_named_once_with_the_way_on(tmp_path: Path) -> None:
+    files = archive(tmp_path / "files", 2)
+    odd = tmp_path / "files" / "odd.nc"
+    odd.write_bytes(b"CDF\x01")
+    with pytest.raises(IngestRefusedError) as refusal:
+        take(tmp_path / "repo", *files, odd)
+    told = str(refusal.value)
+    assert told.count("odd.nc") == 1
+    assert "on_error: skip" in told
+    assert str(refusal.value.report).count("odd.nc") == 1
+    with pytest.raises(IngestRefusedError) as alone:
+        take(tmp_path / "repo", odd)
+    assert "on_error" not in str(alone.value)

@@ -128,3 +128,16 @@ def test_checks_in_sql_decide_what_is_published(spark: SparkSession, tmp_path: P
         repo.audit.staged("main", [named]) as session,
     ):
         session.array("t2m")[0, 0] = 1.0
+
+
+def test_checks_in_sql_leave_the_views_of_others_alone(spark: SparkSession, tmp_path: Path) -> None:
+    url = weather(tmp_path / "repo")
+    checks = ["SELECT max(t2m) < 350 FROM data"]
+    spark.range(7).createOrReplaceTempView("data")
+    with fs.staged(url, "main", checks, spark=spark) as session:
+        session.array("t2m")[1, 1] = 290.0
+    assert spark.table("data").count() == 7
+    spark.catalog.dropTempView("data")
+    with fs.staged(url, "main", checks, spark=spark) as session:
+        session.array("t2m")[1, 1] = 291.0
+    assert not spark.catalog.tableExists("data")

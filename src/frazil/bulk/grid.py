@@ -6,6 +6,7 @@ regular axis has one that never ends. A grid is as large as its description, not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -23,6 +24,8 @@ from frazil.records import dataclass
 
 MOST_AXES: Final = 64
 """as many as numpy has"""
+_NUMBER: Final = re.compile("0|[1-9][0-9]*")
+"""as keys have numbers: others with the same value would be second names of a chunk"""
 LONGEST: Final = 1 << 62
 """Elements of an axis or a chunk at most: two such numbers can be added in 64 bits."""
 
@@ -81,7 +84,7 @@ Grid: TypeAlias = tuple[GridAxis, ...]
 def chunk_in_grid(text: str, separator: str, counts: Sequence[int]) -> tuple[int, ...] | None:
     """The coordinates in a chunk's key; None for a chunk outside of a grid of so many chunks."""
     parts = text.split(separator) if counts else []
-    if len(parts) != len(counts) or not all(part.isdecimal() for part in parts):
+    if len(parts) != len(counts) or not all(_NUMBER.fullmatch(part) for part in parts):
         return None
     coords = tuple(map(int, parts))
     return coords if all(c < n for c, n in zip(coords, counts, strict=True)) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
@@ -70,6 +71,22 @@ def decode_double(text: str) -> float:
     except struct.error as error:
         raise ValueError(str(error)) from None
     return found
+
+
+def holds(dtype: np.dtype[Any], value: object) -> bool:
+    """Whether a value stays what it is as one of a type; floats may lose digits."""
+    given = np.asarray(value)
+    if given.size != 1:
+        return False
+    if dtype.kind not in "biufc" or given.dtype.kind not in "biufc":
+        return (dtype.kind in "SU") == (given.dtype.kind in "SU")
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # complex numbers lose their imaginary part
+        made = given.reshape(()).astype(dtype)
+    if dtype.kind in "fc":
+        return bool(np.isfinite(made) == np.isfinite(given.reshape(())))
+    is_other_sign = {given.dtype.kind, dtype.kind} == set("iu") and given.itemsize == dtype.itemsize
+    return is_other_sign or bool(made.item() == given.item())
 
 
 def fill_attribute(fill: object, dtype: np.dtype[Any]) -> bool | int | str | list[str] | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from frazil.cf.decoding import FILL, fill_attribute
+from frazil.cf.decoding import FILL, fill_attribute, holds
 
 DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 _TEXTS: Final = "vlen-utf8"
@@ -47,7 +47,7 @@ def zarr3_document(
         "data_type": kind.to_json(zarr_format=3),
         "chunk_grid": {
             "name": "regular",
-            "configuration": {"chunk_shape": [max(1, int(n)) for n in meta["chunks"]]},
+            "configuration": {"chunk_shape": _chunks(shape, meta["chunks"])},
         },
         "chunk_key_encoding": {
             "name": "v2",
@@ -73,15 +73,28 @@ def _attributes(
     return kept if missing is None else {**kept, FILL: missing}
 
 
+def _chunks(shape: list[int], given: Any) -> list[int]:  # noqa: ANN401  (JSON)
+    """The lengths of chunks; those of axes without cells may be 0."""
+    chunks = [int(n) for n in given]
+    if any(n < 1 <= length for n, length in zip(chunks, shape, strict=True)):
+        raise ValueError(f"there are no chunks of the lengths {chunks}")
+    return [max(1, n) for n in chunks]
+
+
 def _fill(value: Any, dtype: np.dtype[Any], unset: float) -> Any:  # noqa: ANN401  (likewise)
     if value is None:
+        if dtype.kind in "Mm":
+            return np.array("NaT", dtype)[()]
         return unset if dtype.kind == "f" else np.zeros((), dtype)[()]
     if dtype.kind in "SV" and isinstance(value, str):
         return np.frombuffer(base64.b64decode(value).ljust(dtype.itemsize, b"\0"), dtype, 1)[0]
     if dtype.kind == "c":
         real, imaginary = value if isinstance(value, list | tuple) else (value, 0)
         return complex(float(real), float(imaginary))
-    return np.asarray(float(value) if dtype.kind == "f" else value).astype(dtype)[()]
+    given = float(value) if dtype.kind == "f" else value
+    if dtype.kind in "iu" and not holds(dtype, given):
+        raise ValueError(f"the fill value {value!r} is none of the type {dtype}")
+    return np.asarray(given).astype(dtype)[()]
 
 
 def _codecs(

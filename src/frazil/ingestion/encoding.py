@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
-from frazil.cf.decoding import FILL, fill_attribute, plain_fill
+from frazil.cf.decoding import FILL, fill_attribute, holds, plain_fill
 from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.records import (
     PHONY,
@@ -100,10 +100,15 @@ def _as_json(value: object) -> object:
 
 
 def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # noqa: ANN401 - a scalar of any type
-    """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3."""
+    """The `_FillValue` attribute, spelled as xarray spells it for Zarr v3.
+
+    There is none for a value that the type cannot hold: no value of the array is equal to it.
+    """
     if dtype.kind == "O":
         return {FILL: fill.decode() if isinstance(fill, bytes) else str(fill)}
-    value = fill_attribute(fill, dtype)
+    if not holds(dtype, fill):
+        return {}
+    value = fill_attribute(np.asarray(fill).reshape(()), dtype)
     if value is None:
         raise ValueError(f"values of type {dtype} have no _FillValue")
     return {FILL: value}

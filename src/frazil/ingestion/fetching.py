@@ -1,8 +1,13 @@
-"""Reading values through references, by zarr's own codecs, without a repository."""
+"""Reading values through references, without a repository.
+
+Chunks are decoded as those of a repository are, by decoders that believe no length in a chunk;
+codecs that are not known here are left to zarr.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,6 +18,7 @@ import zarr
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
+from frazil.bulk.chain import Chain, compile_chain
 from frazil.errors import ErrorKind, FrazilError, StorageError, unsuitable
 from frazil.ingestion.encoding import array_json, encoded_dtype, without_zarr_warnings
 from frazil.ingestion.records import Array, FileReferences, FileVariable, ObstacleError
@@ -44,9 +50,12 @@ def fetch_values(
     wanted = np.array([*product(*spans)], np.int64).reshape(prod(map(len, spans)), len(spans))
     chunks = _fetch(variable, wanted, options)
     made = array_json(variable.encoding, variable.shape, variable.chunks, variable.dims, {})
-    held = {"zarr.json": made, **chunks}
-    store = MemoryStore({key: cpu.Buffer.from_bytes(data) for key, data in held.items()})
     try:
+        chain = compile_chain(json.loads(made))
+        if chain is not None and chain.dtype.kind not in "OT":
+            return _decoded(variable, chain, chunks, wanted, ends)
+        held = {"zarr.json": made, **chunks}
+        store = MemoryStore({key: cpu.Buffer.from_bytes(data) for key, data in held.items()})
         with without_zarr_warnings():
             array = zarr.open_array(store, mode="r", zarr_format=3)
             return np.asarray(array[region if variable.dims else ()])
@@ -58,6 +67,33 @@ def fetch_values(
             f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
             file=place,
         ) from None
+
+
+def _decoded(
+    variable: FileVariable,
+    chain: Chain,
+    chunks: Mapping[str, bytes],
+    wanted: Array,
+    ends: Sequence[tuple[int, int]],
+) -> Array:
+    """Values of a region from the chunks that it touches."""
+    dtype = chain.dtype.newbyteorder("=")
+    values: Array = np.full([stop - start for start, stop in ends], chain.fill_value, dtype)
+    for place in wanted.tolist():
+        data = chunks.get(_key(place))
+        if data is None:
+            continue
+        target, source = [], []
+        for at, size, (start, stop) in zip(place, variable.chunks, ends, strict=True):
+            low, high = max(at * size, start), min((at + 1) * size, stop)
+            target.append(slice(low - start, high - start))
+            source.append(slice(low - at * size, high - at * size))
+        values[tuple(target)] = chain.decode(data, variable.chunks)[tuple(source)]
+    return values
+
+
+def _key(place: Sequence[int]) -> str:
+    return "/".join(["c", *map(str, place)])
 
 
 def require_same(
@@ -118,10 +154,7 @@ def _fetch(
     held: dict[str, bytes] = {}
     for place, members in by_place.items():
         data = _read(refs, place, [int(rows[n]) for n in members], options)
-        held |= {
-            "/".join(["c", *map(str, wanted[n].tolist())]): each
-            for n, each in zip(members, data, strict=True)
-        }
+        held |= {_key(wanted[n].tolist()): each for n, each in zip(members, data, strict=True)}
     return held
 
 

@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5t, h5z
 
+from frazil.cf.decoding import FILL
 from frazil.ingestion.encoding import (
     Meaning,
     encoded_attributes,
@@ -31,6 +32,7 @@ from frazil.ingestion.netcdf4 import (
     filled_up,
     find_variable,
     is_bare,
+    outer_lengths,
     shown_shape,
     unlimited_lengths,
 )
@@ -81,7 +83,7 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
             for name, each in datasets.items()
         }
         names = choice.chosen(described)
-        lengths = unlimited_lengths(
+        lengths = outer_lengths(files.root.item, found.item.name) | unlimited_lengths(
             {**datasets, **bare},
             ((described[name][0], each.item) for name, each in datasets.items()),
         )
@@ -97,9 +99,16 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
             )
         own, left_out = attributes_of(found.item)
         odd = [*left_out, *(f"{name}:{key}" for name in datasets for key in attributes[name][1])]
+        has_fill = [made.name for made in variables if FILL in made.attrs]
+        unheld = [
+            name
+            for name, each in datasets.items()
+            if FILL in each.item.attrs and name not in has_fill
+        ]
     notes = {
         "groups that are not taken": below,
         "attributes of types that Zarr has not are not taken": odd,
+        "fill values that their type cannot hold are not taken": unheld,
     }
     remarks = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
     return ParsedFile(variables, ordered_json(own), remarks)
@@ -153,8 +162,8 @@ def _variable(
         raise bad_file(f"the variable {name!r} has no values at all (a null dataspace)", found.url)
     is_text = dataset.dtype.kind == "O"
     dtype = np.dtype("O") if is_text else _plain_dtype(dataset.dtype)
-    if "_FillValue" in dataset.attrs:
-        attributes |= encoded_attributes(dataset.attrs["_FillValue"], dtype)
+    if FILL in dataset.attrs:
+        attributes |= encoded_attributes(dataset.attrs[FILL], dtype)
     shape = shown_shape(dataset, dims, lengths)
     made = FileVariable(
         name=name,
@@ -302,16 +311,31 @@ def _references(files: HdfFiles, made: FileVariable, found: HdfItem) -> FileRefe
 
 
 def _require_plain_bytes(dataset: h5py.Dataset) -> None:
-    """Numbers with fewer bits than bytes, or of another order, mean nothing to other readers."""
-    dtype = _plain_dtype(dataset.dtype)
+    """Refuse bytes that mean something else to other readers than to HDF5."""
+    if not _is_as_in_memory(dataset.id.get_type(), dataset.dtype):
+        what = "texts" if dataset.dtype.kind == "S" else "numbers"
+        raise ObstacleError(f"its {what} are stored in a way that only HDF5 knows")
+
+
+def _is_as_in_memory(stored: h5t.TypeID, dtype: np.dtype[Any]) -> bool:
+    """Whether values have the same bytes in a file and in arrays of numpy.
+
+    Numbers may have fewer bits than bytes, or another order. Texts may be padded with blanks, or
+    end before the bytes that stand behind them, where numpy takes all but zeros at the end.
+    """
+    if dtype.names is not None and isinstance(stored, h5t.TypeCompoundID):
+        inner = [stored.get_member_type(number) for number in range(stored.get_nmembers())]
+        kinds = [dtype[number] for number in range(len(dtype.names))]
+        return all(_is_as_in_memory(*each) for each in zip(inner, kinds, strict=True))
+    if dtype.kind == "S":
+        padding = stored.get_strpad()
+        return padding == h5t.STR_NULLPAD or (padding == h5t.STR_NULLTERM and dtype.itemsize == 1)
     if dtype.kind not in "biufc":
-        return
-    stored = dataset.id.get_type()
+        return True
+    plain = _plain_dtype(dtype)
     if isinstance(stored, h5t.TypeEnumID):
         stored = stored.get_super()
-    usual = h5t.py_create(np.dtype("i1") if dtype.kind == "b" else dtype)
-    if not stored.equal(usual):
-        raise ObstacleError("its numbers are stored in a way that only HDF5 knows")
+    return bool(stored.equal(h5t.py_create(np.dtype("i1") if plain.kind == "b" else plain)))
 
 
 def _filled(files: HdfFiles, found: HdfItem) -> tuple[list[tuple[str, int, int]], int]:
@@ -376,7 +400,35 @@ def _chunks(made: FileVariable, found: HdfItem) -> FileReferences:
         )
     coords = np.array(places, np.int64) // np.array(dataset.chunks)
     index = np.ravel_multi_index(tuple(coords.T), made.grid)
+    if len(np.unique(index)) < len(index):
+        raise bad_file(f"two chunks of {made.name!r} have the same place", found.url)
+    _require_filtered_edges(found, coords, columns[:, 1])
     return FileReferences.of_file(found.url, index, columns[:, 0], columns[:, 1])
+
+
+def _require_filtered_edges(found: HdfItem, coords: Array, lengths: Array) -> None:
+    """Refuse datasets whose chunks at the edges, which go beyond the shape, skip all filters.
+
+    h5py does not tell. Such chunks are as long as their values, which others are by chance, or if
+    the filters only shuffle: then some are read both ways.
+    """
+    dataset = found.item
+    shape, chunks = np.array(dataset.shape), np.array(dataset.chunks)
+    is_edge = ((coords + 1) * chunks > shape).any(axis=1)
+    width = dataset.dtype.itemsize
+    if not dataset._filters or (lengths[is_edge] != int(np.prod(chunks)) * width).any():
+        return
+    for start in (coords[is_edge] * chunks).tolist():
+        raw = dataset.id.read_direct_chunk(tuple(start))[1]
+        if np.frombuffer(raw, "u1").reshape(width, -1).T.tobytes() == raw:
+            continue  # shuffled or not, it is the same
+        ends = np.minimum(shape, start + chunks).tolist()
+        region = tuple(slice(*each) for each in zip(start, ends, strict=True))
+        inside = tuple(slice(0, part.stop - part.start) for part in region)
+        values = np.frombuffer(raw, dataset.dtype).reshape(dataset.chunks)[inside]
+        if values.tobytes() == np.asarray(dataset[region]).tobytes():
+            raise ObstacleError("its chunks at the edges skipped the filters")
+        return
 
 
 # --- dimensions ---
@@ -398,7 +450,8 @@ def _dims(dataset: h5py.Dataset, group: str, numbered: Mapping[int, str]) -> tup
             str(found[0].name) if len(found := scales[axis]) else f"{PHONY}{axis}"
             for axis in range(ndim)
         ]
-    return tuple(name.removeprefix(group).removeprefix("/") for name in names)
+    inside = f"{group.rstrip('/')}/"
+    return tuple(name.removeprefix(inside).removeprefix("/") for name in names)
 
 
 def _dimension_numbers(items: Mapping[str, HdfItem]) -> dict[int, str]:

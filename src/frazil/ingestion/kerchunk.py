@@ -75,16 +75,23 @@ def _parsed(
     for name in names:
         if "/" not in name:
             start = f"{prefix}{name}/"
-            array, attrs = _document(meta[start + _META]), _document(meta.get(f"{start}.zattrs"))
+            array, attrs = (
+                _document(meta, f"{start}{each}", source.url) for each in (_META, ".zattrs")
+            )
             refs = _references(rows_of(start, array), name, source.url)
             variables.append(zarr2_variable(name, array, attrs, refs, source.url))
     inner = [name for name in names if "/" in name]
     notes = (f"arrays in groups that are not taken: {', '.join(inner)}",) if inner else ()
-    return ParsedFile(variables, ordered_json(_document(meta.get(f"{prefix}.zattrs"))), notes)
+    about = _document(meta, f"{prefix}.zattrs", source.url)
+    return ParsedFile(variables, ordered_json(about), notes)
 
 
-def _document(value: object) -> dict[str, Any]:
-    found = json.loads(value) if isinstance(value, str) else value
+def _document(meta: Mapping[str, Any], key: str, url: str) -> dict[str, Any]:
+    value = meta.get(key)
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        raise bad_file(f"the metadata {key!r} are not valid JSON", url) from None
     return found if isinstance(found, dict) else {}
 
 

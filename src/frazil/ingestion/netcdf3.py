@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from frazil.cf.decoding import FILL
 from frazil.ingestion.encoding import Meaning, encoded_attributes, encoding_of
 from frazil.ingestion.records import (
     FileReferences,
@@ -91,7 +92,11 @@ def scan_netcdf3(source: InputFile) -> ParsedFile:
         _variable(source.url, entry, header, step, size, is_record=entry in growing)
         for entry in header.entries
     ]
-    return ParsedFile(variables, ordered_json(header.attrs))
+    pairs = zip(header.entries, variables, strict=True)
+    unheld = [one.name for one, made in pairs if FILL in one.attrs and FILL not in made.attrs]
+    what = "fill values that their type cannot hold are not taken"
+    notes = (f"{what}: {', '.join(unheld)}",) if unheld else ()
+    return ParsedFile(variables, ordered_json(header.attrs), notes)
 
 
 def _variable(
@@ -109,10 +114,10 @@ def _variable(
     index = np.arange(count)
     offset = entry.begin + index.astype(np.uint64) * np.uint64(step)
     attrs = dict(entry.attrs)
-    fill = attrs.pop("_FillValue", None)
-    known = _TYPES[entry.kind][1] if fill is None else fill
+    fill = attrs.pop(FILL, None)
     if fill is not None:
         attrs |= encoded_attributes(fill, dtype)
+    known = fill if FILL in attrs else _TYPES[entry.kind][1]
     value = known if dtype.kind == "S" else np.asarray(known).astype(dtype).reshape(()).item()
     return FileVariable(
         entry.name,

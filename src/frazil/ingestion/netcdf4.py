@@ -74,6 +74,38 @@ def _unlimited(members: Mapping[str, HdfItem]) -> Iterator[str]:
             yield name
 
 
+def outer_lengths(root: h5py.Group, group: str) -> dict[str, int]:
+    """The same for dimensions of the groups around a group, which variables of all groups have."""
+    around = [group.rpartition("/")[0]] if group.strip("/") else []
+    while around and around[-1]:
+        around.append(around[-1].rpartition("/")[0])
+    found: dict[str, int] = {}
+    for path in around:
+        outer = root[path or "/"]
+        links = {name: outer.get(name, getclass=True, getlink=True) for name in outer}
+        for item in (outer[name] for name, link in links.items() if link is h5py.HardLink):
+            is_scale = isinstance(item, h5py.Dataset) and h5py.h5ds.is_scale(item.id)
+            if is_scale and item.maxshape == (None,):
+                found[str(item.name)] = 0 if is_bare(item) else int(item.shape[0])
+
+    def look(_: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset) and _is_inside(item):
+            for axis, length in enumerate(item.shape or ()):
+                for scale in item.dims[axis].values():
+                    if scale.name in found:
+                        found[scale.name] = max(found[scale.name], int(length))
+
+    if found:
+        root.visititems(look)
+    return {name.removeprefix("/"): length for name, length in found.items()}
+
+
+def _is_inside(item: h5py.Dataset) -> bool:
+    """Whether a dataset is stored in its own file, so that its shape can be asked for."""
+    plist = item.id.get_create_plist()
+    return not plist.get_external_count() and plist.get_layout() != h5d.VIRTUAL
+
+
 def shown_shape(dataset: h5py.Dataset, dims: tuple[str, ...], lengths: Mapping[str, int]) -> Shape:
     """The shape of a variable with what is missing along unlimited dimensions.
 

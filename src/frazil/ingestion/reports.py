@@ -84,12 +84,18 @@ class IngestReport(ReportView):
     def lines(self) -> Iterator[str]:
         """The report for people."""
         for failure in self.failures:
-            yield safe(f"failed: {display_url(failure.url)}: {failure.error}")
+            yield safe(f"failed: {_told(failure)}")
         for finding in self.findings:
             yield f"{finding.level}: {finding}"
 
     def __str__(self) -> str:
         return "\n".join([f"ingest {self.status}: {len(self.files)} file(s)", *self.lines()])
+
+
+def _told(failure: ScanFailure) -> str:
+    """What was wrong with a file, which is named once."""
+    name = display_url(failure.url)
+    return failure.error if name in failure.error else f"{name}: {failure.error}"
 
 
 def _array(array: PlannedArray) -> dict[str, Any]:
@@ -112,13 +118,15 @@ class IngestRefusedError(InvalidInputError):
 def refused(report: IngestReport) -> IngestRefusedError:
     """The error for an ingest that cannot be done, with its report."""
     errors = [
-        *(f"{display_url(each.url)}: {each.error}" for each in report.failures),
+        *map(_told, report.failures),
         *map(str, report.errors),
     ]
     count = len(errors)
     shortened = "; ".join(errors[:3]) + (f"; and {count - 3} more" if count > 3 else "")
     helps = any(each.can_materialize for each in report.errors)
     hint = ". Copying the values (materialize) makes some of this possible" if helps else ""
+    if report.failures and (report.files or len(report.failures) > 1):
+        hint += ". Files that cannot be read can be passed over (on_error: skip)"
     error = IngestRefusedError(
         f"nothing was ingested: {shortened}{hint}", kind=ErrorKind.UNSUITABLE_DATA
     )

@@ -86,7 +86,10 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
         parsed = scan_parsed(source, found, choice)
     if not parsed.variables:
         raise bad_file("there are no variables in it", task.url)
+    names = [variable.name for variable in parsed.variables]
     for variable in parsed.variables:
+        if names.count(variable.name) > 1:
+            raise bad_file(f"two variables are called {variable.name!r}", task.url)
         _require_names(variable, task.url)
     variables = _settled(parsed.variables)
     if identity is None:

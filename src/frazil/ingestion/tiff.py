@@ -1,7 +1,7 @@
 """TIFF and GeoTIFF: the full-resolution image, with coordinates where the file places it.
 
-tifffile says what the image is. References come from virtual-tiff and name its codecs; the first
-and the last chunk are decoded both ways, and what differs is not referred to, only copied.
+tifffile says what the image is. References come from virtual-tiff and name its codecs; the first,
+the last and the longest chunk are decoded both ways, and what differs is only copied.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from frazil.cf.decoding import holds
 from frazil.errors import FrazilError
 from frazil.ingestion.encoding import (
     Meaning,
@@ -43,8 +44,14 @@ _TAGS: Final = {
     33922: "model_tiepoint",
     34264: "model_transformation",
 }
+_GEO_KEYS: Final = 34735
+_NODATA: Final = 42113
+_RASTER_TYPE, _IS_POINT = 1025, 2
+"""the key that says whether tie points are at corners or centres of pixels"""
 _OWN: Final = ("ChunkyCodec", "HorizontalDeltaCodec")
 """codecs that virtual-tiff announces by another name than it writes"""
+_DIFFERENCES: Final = 2
+"""the predictor that stores differences between neighbours"""
 _JPEG: Final = frozenset([6, 7, 33007, 34892])
 """compressions of which segments share tables"""
 
@@ -54,7 +61,7 @@ def scan_tiff(source: InputFile) -> ParsedFile:
     with _opened(source) as file:
         page = file.pages[0]
         count = len(file.pages)
-        image = _image(source.url, page)
+        image, half = _image(source.url, page), _half_pixel(page)
         attributes = image.attributes
         try:
             found = _referred(source)
@@ -63,8 +70,13 @@ def scan_tiff(source: InputFile) -> ParsedFile:
             image = found
         except ObstacleError as error:
             image = replace(image, attributes=attributes, obstacle=str(error))
-    notes = (f"{count - 1} further images are not taken",) if count > 1 else ()
-    return ParsedFile([image, *_coordinates(image)], notes=notes)
+        is_unheld = page.tags.get(_NODATA) is not None and _nodata(page) is None
+    notes = {
+        f"{count - 1} further images are not taken": count > 1,
+        "a value for no data that pixels cannot have is not taken": is_unheld,
+    }
+    told = tuple(note for note, is_so in notes.items() if is_so)
+    return ParsedFile([image, *_coordinates(image, half)], notes=told)
 
 
 def read_tiff(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -108,10 +120,10 @@ def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
         for code, label in _TAGS.items()
         if code in page.tags
     }
-    dtype, fill = page.dtype.newbyteorder("<"), 0
-    if page.tags.get(42113) is not None:
-        attrs |= encoded_attributes(page.nodata, dtype)
-        fill = page.nodata
+    dtype, fill = page.dtype.newbyteorder("<"), 0.0
+    if (nodata := _nodata(page)) is not None:
+        attrs |= encoded_attributes(nodata, dtype)
+        fill = nodata
     value = np.asarray(fill).astype(dtype).item()
     return FileVariable(
         IMAGE,
@@ -124,6 +136,25 @@ def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
     )
 
 
+def _nodata(page: Any) -> float | None:  # noqa: ANN401  (of tifffile)
+    """The value of pixels without data; None if there is none that a pixel could have."""
+    tag = page.tags.get(_NODATA)
+    try:
+        text = str(tag.value).strip("\0 ") if tag is not None else ""
+        value = int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        return None
+    return value if holds(page.dtype, value) else None
+
+
+def _half_pixel(page: Any) -> float:  # noqa: ANN401  (of tifffile)
+    """How far the centre of a pixel is from where the file places the pixel."""
+    tag = page.tags.get(_GEO_KEYS)
+    keys = np.ravel(tag.value)[4:] if tag is not None else np.zeros(0, int)
+    known = {int(key): int(value) for key, _, _, value in keys[: len(keys) // 4 * 4].reshape(-1, 4)}
+    return 0.0 if known.get(_RASTER_TYPE) == _IS_POINT else 0.5
+
+
 def _pixels(page: Any, region: tuple[slice, ...]) -> Array:  # noqa: ANN401  (of tifffile)
     """Values of a region, from the strips and tiles that it touches."""
     planes, _, height, width, samples = page.shaped
@@ -134,7 +165,7 @@ def _pixels(page: Any, region: tuple[slice, ...]) -> Array:  # noqa: ANN401  (of
     )
     made = np.full(
         (planes, rows.stop - rows.start, columns.stop - columns.start, samples),
-        page.nodata,
+        _nodata(page) or 0,
         page.dtype.newbyteorder("="),
     )
     more: dict[str, Any] = {}
@@ -212,11 +243,15 @@ def _require_same(
     assert refs is not None
     if (found.dims, found.shape) != (image.dims, image.shape):
         raise ObstacleError("virtual-tiff sees an image of another shape in it")
-    ends = {*refs.index[:1].tolist(), *refs.index[-1:].tolist()}
-    require_same(found, ends, lambda region, _: _pixels(page, region), "tifffile", options)
+    if page.predictor == _DIFFERENCES and page.parent.byteorder == ">" and page.dtype.itemsize > 1:
+        # They are right as long as no difference needs more than a byte.
+        raise ObstacleError("its codecs decode differences of numbers in big-endian order wrongly")
+    longest = [int(refs.index[np.argmax(refs.length)])] if len(refs) else []
+    tried = {*refs.index[:1].tolist(), *refs.index[-1:].tolist(), *longest}
+    require_same(found, tried, lambda region, _: _pixels(page, region), "tifffile", options)
 
 
-def _coordinates(image: FileVariable) -> list[FileVariable]:
+def _coordinates(image: FileVariable, half: float) -> list[FileVariable]:
     """Centres of the pixels, where the image lies straight on its map."""
     attrs = image.attrs
     scale, tie = attrs.get("model_pixel_scale"), attrs.get("model_tiepoint")
@@ -224,6 +259,6 @@ def _coordinates(image: FileVariable) -> list[FileVariable]:
         return []
     sizes = dict(zip(image.dims, image.shape, strict=True))
     column, row, _, left, top, _ = tie
-    x = left + (np.arange(sizes["x"]) + 0.5 - column) * scale[0]
-    y = top - (np.arange(sizes["y"]) + 0.5 - row) * scale[1]
+    x = left + (np.arange(sizes["x"]) + half - column) * scale[0]
+    y = top - (np.arange(sizes["y"]) + half - row) * scale[1]
     return [coordinate("y", ("y",), y, {}), coordinate("x", ("x",), x, {})]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import h5py
 import numpy as np
 from h5py import h5d, h5p, h5s, h5t, h5z
 
+from tests.support.damage import summed
 from tests.support.odd.case import Case, Outcome, Values, nothing, ramp
 
 SHAPE = (7, 5)
@@ -91,6 +93,60 @@ def shifted(file: h5py.File) -> None:
     kind.set_offset(4)
     made = h5d.create(file.id, b"v", kind, h5s.create_simple(SHAPE))
     made.write(h5s.ALL, h5s.ALL, ramp(SHAPE, "<i2"))
+
+
+def texts_of(padding: int, file: h5py.File) -> None:
+    """Texts of six bytes, of which those of the first chunk are as numpy has them."""
+    kind = h5t.C_S1.copy()
+    kind.set_size(6)
+    kind.set_strpad(padding)
+    plist = h5p.create(h5p.DATASET_CREATE)
+    plist.set_chunk((2,))
+    made = h5d.create(file.id, b"v", kind, h5s.create_simple((4,)), plist)
+    raw = np.array([b"abcdef", b"ghijkl", b"a     ", b"b\0cdef"], "S6")
+    made.write(h5s.ALL, h5s.ALL, raw, kind)
+
+
+def narrow_pairs(file: h5py.File) -> None:
+    """Records with a number of 12 bits, four bits higher, which zeros do not show."""
+    number = h5t.STD_I16LE.copy()
+    number.set_precision(12)
+    number.set_offset(4)
+    kind = h5t.create(h5t.COMPOUND, 6)
+    kind.insert(b"u", 0, h5t.IEEE_F32LE)
+    kind.insert(b"v", 4, number)
+    plist = h5p.create(h5p.DATASET_CREATE)
+    plist.set_chunk((3,))
+    made = h5d.create(file.id, b"v", kind, h5s.create_simple((7,)), plist)
+    values = ramp((7,), PAIR)
+    values[:3] = 0
+    made.write(h5s.ALL, h5s.ALL, values)
+
+
+def bare_edges(options: dict[str, Any], folder: Path) -> Path:
+    """Chunks that go beyond the shape have no filters, as a flag of the newest format says."""
+    made = folder / "odd.h5"
+    with h5py.File(made, "w", libver="latest") as file:
+        data = file.create_dataset("v", shape=(7,), chunks=(3,), dtype="<i4", **options)
+        data[:6] = ramp((6,), "<i4")
+        data.id.write_direct_chunk((6,), np.array([700, 0, 0], "<i4").tobytes())
+    # version, chunked, no flags, and as dimensions that of the chunk and that of a number
+    layout = re.compile(rb"([\x04\x05]\x02)\x00(\x02\x01\x03\x04)")
+    raw, count = layout.subn(b"\\1\x01\\2", made.read_bytes())
+    assert count == 1
+    made.write_bytes(summed(raw))
+    return made
+
+
+def misplaced(folder: Path) -> Path:
+    """An index in which the second chunk is where the first one is."""
+    made = write(partial(chunked, "<i4", {}), folder)
+    raw = bytearray(made.read_bytes())
+    node = raw.find(b"TREE\x01")  # its keys have 32 bytes, of which 8 come before the place
+    second = node + 24 + 40 + 8
+    raw[second : second + 16] = bytes(16)
+    made.write_bytes(raw)
+    return made
 
 
 def sparse(file: h5py.File) -> None:
@@ -354,6 +410,14 @@ def _cases() -> Iterator[Case]:
         )
     yield case("12-bits", narrow, outcome=Outcome.COPIED, told="only HDF5 knows")
     yield case("12-bits-higher", shifted, outcome=Outcome.COPIED, told="only HDF5 knows")
+    yield case("12-bits-in-pairs", narrow_pairs, outcome=Outcome.COPIED, told="only HDF5 knows")
+    for label, padding in (("blanks", h5t.STR_SPACEPAD), ("an-end", h5t.STR_NULLTERM)):
+        put = partial(texts_of, padding)
+        yield case(f"texts-with-{label}", put, outcome=Outcome.COPIED, told="only HDF5 knows")
+    for label, options in (("gzip", {"compression": "gzip"}), ("shuffle", {"shuffle": True})):
+        bare = partial(bare_edges, options)
+        yield Case(f"hdf5/bare-edges-{label}", bare, read, Outcome.COPIED, "at the edges")
+    yield Case("hdf5/two-at-one-place", misplaced, nothing, Outcome.REFUSED, "the same place")
     yield case("sparse", sparse)
     yield case("never-written", partial(never_written, {}))
     yield case("never-written-chunks", partial(never_written, {"chunks": CHUNKS}))

@@ -141,6 +141,20 @@ def being_written(folder: Path) -> Path:
     return made
 
 
+def same_name(folder: Path) -> Path:
+    """Two variables of one name, which libraries cannot write."""
+
+    def put(file: Any) -> None:
+        for name in ("va", "vb"):
+            file.createVariable(name, "i4", ("x",))[:] = ramp((5,), "i4")
+
+    made = write("NETCDF3_CLASSIC", put, folder)
+    data = made.read_bytes()
+    assert data.count(b"\x02vb\0\0") == 1
+    made.write_bytes(data.replace(b"\x02vb\0\0", b"\x02va\0\0"))
+    return made
+
+
 def _cases() -> Iterator[Case]:
     plain: list[tuple[str, Callable[[Any], None]]] = [
         *((f"fixed-{dtype}", partial(fixed, dtype)) for dtype in SHORT),
@@ -203,6 +217,9 @@ def _cases() -> Iterator[Case]:
     yield Case("netcdf4/ragged", partial(write, "NETCDF4", ragged), nothing, Outcome.REFUSED, "'v'")
     for kind, told in (("NETCDF3_CLASSIC", "shorter than its header"), ("NETCDF4", "HDF5")):
         yield Case(f"{kind.lower()}/cut", partial(cut, kind), nothing, Outcome.REFUSED, told)
+    yield Case(
+        "netcdf3_classic/same-name", same_name, nothing, Outcome.REFUSED, "two variables are called"
+    )
     yield Case(
         "netcdf3_classic/being-written", being_written, nothing, Outcome.REFUSED, "being written"
     )

@@ -53,6 +53,33 @@ def sparse(folder: Path) -> Path:
     return made
 
 
+def small_steps(folder: Path) -> Path:
+    """Differences that need more than a byte in the second row of tiles only, and few bytes."""
+    made = folder / "odd.tif"
+    values = np.zeros((48, 16), ">i2")
+    values[16:32] = np.arange(16) * -300
+    tifffile.imwrite(made, values, byteorder=">", tile=(16, 16), compression="deflate", predictor=2)
+    return made
+
+
+def placed(is_point: bool, folder: Path) -> Path:
+    """An image whose tie point is the corner of a pixel, or its centre."""
+    keys = (1, 1, 0, 1, 1025, 0, 1, 2 if is_point else 1)
+    tags = [
+        (33550, "d", 3, (2.0, 2.0, 0.0), True),
+        (33922, "d", 6, (0, 0, 0, 100.0, 200.0, 0), True),
+        (34735, "H", len(keys), keys, True),
+    ]
+    made = folder / "odd.tif"
+    tifffile.imwrite(made, ramp((32, 48), "<u2"), tile=(16, 16), extratags=tags)
+    return made
+
+
+def read_placed(half: float, path: Path) -> Values:
+    x, y = 100 + 2.0 * (np.arange(48) + half), 200 - 2.0 * (np.arange(32) + half)
+    return {**read(path), "x": x, "y": y}
+
+
 def _cases() -> Iterator[Case]:
     for dtype in TYPES:
         yield case(f"tiles-{dtype}", (40, 40), dtype, **TILE)
@@ -108,6 +135,9 @@ def _cases() -> Iterator[Case]:
     yield case("one-strip", (33, 21), "<f4")
     yield case("complex", (32, 32), "<c8", **TILE)
     yield Case("tiff/sparse", sparse, read)
+    yield Case("tiff/small-steps", small_steps, read, Outcome.COPIED, "differences")
+    yield Case("tiff/by-corner", partial(placed, False), partial(read_placed, 0.5))
+    yield Case("tiff/by-centre", partial(placed, True), partial(read_placed, 0.0))
     yield Case("tiff/cut", cut, nothing, Outcome.REFUSED, "TIFF")
 
 

@@ -93,6 +93,22 @@ def dimensions(names: Any, folder: Path) -> Path:
     return made
 
 
+def other_spelling(folder: Path) -> Path:
+    """A file that is called almost as a chunk that was never written."""
+    made = write(2, "<f4", {"fill_value": -7.5, "compressors": None}, folder)
+    (made / "v" / "1.0").rename(made / "v" / "01.0")
+    (made / "v" / "1.1").rename(made / "v" / "1.\u0661")  # a digit of another script
+    return made
+
+
+def times_without_fill(folder: Path) -> Path:
+    made = write(2, "<M8[s]", {"compressors": None}, folder)
+    about = json.loads((made / "v" / ".zarray").read_text())
+    (made / "v" / ".zarray").write_text(json.dumps({**about, "fill_value": None}))
+    (made / "v" / "1.0").unlink()
+    return made
+
+
 def _cases() -> Iterator[Case]:
     for version in (2, 3):
         empty = partial(empty_chunk, version)
@@ -136,7 +152,15 @@ def _cases() -> Iterator[Case]:
     yield case("old-keys", 3, chunk_key_encoding={"name": "v2", "separator": "."})
     yield Case("zarr2/leading-out", leading_out, nothing, Outcome.REFUSED, "was not allowed")
     yield Case("zarr2/leading-allowed", leading_out, read, allow=lambda folder: (str(folder),))
-    for name, text in (("shape", '{"shape": "no"}'), ("codec", '{"compressor": {"id": "nope"}}')):
+    yield Case("zarr2/other-spelling", other_spelling, read)
+    yield Case("zarr2/times-without-fill", times_without_fill, read)
+    for name, text in (
+        ("shape", '{"shape": "no"}'),
+        ("codec", '{"compressor": {"id": "nope"}}'),
+        ("chunks", '{"chunks": [0, 2]}'),
+        ("fill", '{"fill_value": 5000000000}'),
+        ("half-fill", '{"fill_value": 1.5}'),
+    ):
         yield Case(
             f"zarr2/bad-{name}", partial(damaged, text), nothing, Outcome.REFUSED, "odd.zarr"
         )
