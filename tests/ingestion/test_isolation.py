@@ -84,6 +84,7 @@ def nap() -> int:
 
 def test_calls_at_once_wait_for_a_helper_that_is_soon_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are scanned in a moment need no second process, which takes longer to start."""
+    monkeypatch.setattr(isolation, "_idle", [])
     with ThreadPoolExecutor(3) as threads:
         monkeypatch.setattr(isolation, "START_S", 60)
         busy = {

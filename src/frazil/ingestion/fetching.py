@@ -18,7 +18,8 @@ import zarr
 from zarr.core.buffer import cpu
 from zarr.storage import MemoryStore
 
-from frazil.bulk.chain import Chain, compile_chain
+from frazil.bulk.chain import Chain
+from frazil.bulk.compiling import compile_chain
 from frazil.errors import ErrorKind, FrazilError, StorageError, unsuitable
 from frazil.ingestion.encoding import array_json, encoded_dtype, without_zarr_warnings
 from frazil.ingestion.records import Array, FileReferences, FileVariable, ObstacleError
