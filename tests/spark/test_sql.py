@@ -164,8 +164,6 @@ def test_other_statements_are_refused(spark: SparkSession, ocean: Ocean) -> None
         run(spark, "TRUNCATE TABLE frazil.ocean")
     with pytest.raises(InvalidInputError, match="the query cannot be read"):
         run(spark, "SELECT FROM WHERE frazil.ocean")
-    with pytest.raises(AnalysisException):
-        run(spark, "SELECT nothing FROM frazil.ocean")
     described = run(spark, "DESCRIBE frazil.ocean.masks").collect()
     assert [tuple(row)[:2] for row in described] == [
         ("lat", "double"),
@@ -449,8 +447,31 @@ def test_explain_extended_has_the_plan_of_spark(spark: SparkSession, ocean: Ocea
 
 
 def test_errors_of_spark_are_told_after_quiet_ones(spark: SparkSession, ocean: Ocean) -> None:
-    with pytest.raises(AnalysisException, match="nothing"):
-        run(spark, "SELECT lat, nothing, avg(sst) FROM frazil.ocean GROUP BY lat")
+    with pytest.raises(AnalysisException, match="lon"):
+        run(spark, "SELECT lat, lon, avg(sst) FROM frazil.ocean GROUP BY lat")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT sstt FROM frazil.ocean", r"no column 'sstt' in frazil.ocean; did you mean 'sst'"),
+        ("SELECT avg(o.sst) FROM frazil.ocean o WHERE o.latt > 0", "did you mean 'lat'"),
+        ("SELECT lat, nothing, avg(sst) FROM frazil.ocean GROUP BY lat", "no column 'nothing'"),
+    ],
+)
+def test_unknown_columns_are_told_with_those_there_are(
+    spark: SparkSession, ocean: Ocean, query: str, told: str
+) -> None:
+    """Spark would propose only columns that are read."""
+    with pytest.raises(InvalidInputError, match=told):
+        run(spark, query)
+
+
+def test_a_column_that_is_named_in_the_wrong_place_is_told_by_spark(
+    spark: SparkSession, ocean: Ocean
+) -> None:
+    with pytest.raises(AnalysisException, match="sst"):
+        run(spark, "SELECT sst FROM (SELECT lat FROM frazil.ocean)")
 
 
 def test_names_in_double_quotes_are_refused(spark: SparkSession, ocean: Ocean) -> None:

@@ -15,14 +15,24 @@ from frazil.spark.query.dialect import DIALECT
 from frazil.spark.query.literals import row_text
 from frazil.spark.query.names import ResolvedName, resolve_name
 from frazil.spark.query.readings import Reading
-from frazil.spark.query.scopes import find_uses, is_repository_table, parse_query, parts_of
+from frazil.spark.query.scopes import (
+    find_uses,
+    invalid_query,
+    is_repository_table,
+    parse_query,
+    parts_of,
+)
 from frazil.spark.query.table_plan import TablePlan, table_edit
 from frazil.spark.query.tables import OpenTable, open_table
 from frazil.spark.query.tokens import Edit, Tokens, braced, replaced
+from frazil.spelling import listed, unknown
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
 
+_UNKNOWN_COLUMN: Final = "UNRESOLVED_COLUMN"
+"""how Spark's name of that error begins"""
 _QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 
 
@@ -35,7 +45,33 @@ class QueryPlan:
     shifts: dict[str, Callable[[], float]] = field(default_factory=dict)
 
     def run(self, spark: SparkSession) -> DataFrame:
-        """Run it."""
+        """Run it.
+
+        Raises:
+            InvalidInputError: it names a column that none of its tables has.
+        """
+        from pyspark.errors import AnalysisException
+
+        try:
+            return self._run(spark)
+        except AnalysisException as error:
+            if (text := self._unknown_column(error)) is None:
+                raise
+            raise invalid_query(text) from None
+
+    def _unknown_column(self, error: PySparkException) -> str | None:
+        """What is wrong with the name of a column; Spark knows only columns that are read."""
+        if not (error.getCondition() or "").startswith(_UNKNOWN_COLUMN):
+            return None
+        whole = (error.getMessageParameters() or {}).get("objectName", "")
+        name = whole.rpartition(".")[2].strip("`")
+        if any(each.table.find(name) for each in self.readings):
+            return None  # there is one, though not where it is named
+        known = [column for each in self.readings for column in each.table.names]
+        tables = listed({each.table.shown for each in self.readings})
+        return unknown("column", name, known, f" in {tables}")
+
+    def _run(self, spark: SparkSession) -> DataFrame:
         text = self.text
         for name, find in self.shifts.items():
             text = text.replace(name, f"{find()!r}D".replace("eD", "e0D"))
