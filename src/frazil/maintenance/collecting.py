@@ -48,7 +48,7 @@ from frazil.maintenance.garbage import (
 )
 from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.maintenance.id_sets import RowSet
-from frazil.maintenance.listing import measured
+from frazil.maintenance.listing import Objects, measured
 from frazil.maintenance.trash import batch_name, copy_aside, discard, put_aside, put_back
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.values import GCSummary
@@ -115,13 +115,9 @@ def carry_out(
     batch = batch_name() if way.quarantine else None
     copies = batch or (f"{batch_name()}-snapshots" if _needs_copies(context) else None)
     with at_work(context.place, TrashWork.MOVING) if copies else nullcontext():
-        if _needs_copies(context):
-            # What has come back from the trash since the plan was made is young again.
-            first, *rest = candidates
-            assert first.prefix == SNAPSHOTS
-            still = measured(context.storage, SNAPSHOTS, first.ids, cutoff)
-            if len(still) < len(first):
-                made, candidates = None, (still, *rest)
+        fewer = _without_restored(context, candidates, cutoff) if _needs_copies(context) else None
+        if fewer is not None:
+            made, candidates = None, fewer
         for _ in attempts(context.config.update_retries()):
             # A plan that knows what was kept needs only a look at what was published since.
             chosen, made = made, None
@@ -143,6 +139,19 @@ def carry_out(
 def _needs_copies(context: Context) -> bool:
     """Whether a ref may be made to any snapshot file, so that one may have to come back."""
     return isinstance(context.refs, FileRefs) and context.refs.names_any_file
+
+
+def _without_restored(
+    context: Context, candidates: tuple[Objects, ...], cutoff: datetime
+) -> tuple[Objects, ...] | None:
+    """Candidates without snapshots that came back from the trash since the plan: they are young.
+
+    None if there are no such snapshots.
+    """
+    snapshots, *rest = candidates
+    assert snapshots.prefix == SNAPSHOTS
+    still = measured(context.storage, SNAPSHOTS, snapshots.ids, cutoff)
+    return None if len(still) == len(snapshots) else (still, *rest)
 
 
 class _Run:
