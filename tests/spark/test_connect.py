@@ -210,7 +210,12 @@ def run(place: Path, daemon: str, *parts: str) -> Told:
         text=True,
         timeout=560,
         check=False,
-        env={**os.environ, "PYTHONPATH": home, "PYSPARK_PYTHON": sys.executable},
+        env={
+            "SPARK_TESTING": "1",  # any free port: two such servers may run at once
+            **os.environ,
+            "PYTHONPATH": home,
+            "PYSPARK_PYTHON": sys.executable,
+        },
     )
     assert done.returncode == 0, done.stderr[-4000:]
     line = next(line for line in done.stdout.splitlines() if "ANSWER" in line)
