@@ -17,7 +17,7 @@ from tests.support.peer import official, ours
 
 pytestmark = pytest.mark.peer
 
-EACH = 20
+EACH = 40
 """Of the others, one in so many is tried in `make test`, another one for each edit."""
 
 

@@ -15,6 +15,7 @@ import xarray as xr
 
 import frazil
 from tests.support.archive import archive, decoded
+from tests.support.shared import made_once
 from tests.support.spark import WEATHER_ENCODING, make_repository, weather
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
@@ -192,8 +193,8 @@ spark.stop()
 Told: TypeAlias = tuple[Path, dict[str, Any]]
 
 
-def run(place: Path, daemon: str, *parts: str) -> Told:
-    """A folder with a repository and files to ingest, and what parts of the script say there.
+def run(daemon: str, *parts: str, place: Path) -> dict[str, Any]:
+    """What parts of the script say, run in a folder with a repository and files to ingest.
 
     A server's Python workers come from the module `daemon`: Frazil's, as the documents advise, or
     Spark's own, whose workers import everything for each plan and take twice as long.
@@ -219,18 +220,24 @@ def run(place: Path, daemon: str, *parts: str) -> Told:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     line = next(line for line in done.stdout.splitlines() if "ANSWER" in line)
-    return place, json.loads(line.partition("ANSWER")[2])
+    told: dict[str, Any] = json.loads(line.partition("ANSWER")[2])
+    return told
 
 
 @pytest.fixture(scope="module")
 def basics(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return run(tmp_path_factory.mktemp("basics"), "frazil.spark.daemon", STATEMENTS, GENERATED)
+    def make(place: Path) -> dict[str, Any]:
+        return run("frazil.spark.daemon", STATEMENTS, GENERATED, place=place)
+
+    return made_once(tmp_path_factory, "connect-basics", make)
 
 
 @pytest.fixture(scope="module")
 def more(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    parts = (INGEST, STREAMS, JOBS, UPKEEP, COPIES)
-    return run(tmp_path_factory.mktemp("more"), "pyspark.daemon", *parts)
+    def make(place: Path) -> dict[str, Any]:
+        return run("pyspark.daemon", INGEST, STREAMS, JOBS, UPKEEP, COPIES, place=place)
+
+    return made_once(tmp_path_factory, "connect-more", make)
 
 
 def seen(path: Path) -> xr.Dataset:
