@@ -41,10 +41,18 @@ _STDERR: Final = 2
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
-"""Only the first of Java's compilers. The second takes a third of the processor time in which Spark
-starts and answers `SELECT 1` (16 s without this option, 10 s with it); then it makes a scan of
-20 million rows take 6 s instead of 15 s."""
+QUICK_START: Final = (
+    # Only the first of Java's compilers. The second takes a third of the processor time in which
+    # Spark starts and answers `SELECT 1` (16 s without this option, 10 s with it); then it makes a
+    # scan of 20 million rows take 6 s instead of 15 s.
+    "-XX:TieredStopAtLevel=1",
+    # Spark's classes are not proved to be well formed, for a second or two: they come with PySpark
+    # and are run in any case. A Java that does not know the option any more leaves it out.
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
+"""options of a Java that is to answer one small question soon"""
 
 SETTINGS: Final = {
     # One meaning of a time on every machine.
@@ -222,7 +230,7 @@ def embedded_settings(*, short_lived: bool) -> dict[str, str]:
     made = {
         "spark.pyspark.python": python,
         "spark.pyspark.driver.python": sys.executable,
-        JAVA_OPTIONS: f"{java_options()} {QUICK_COMPILER}" if short_lived else java_options(),
+        JAVA_OPTIONS: " ".join((java_options(), *(QUICK_START if short_lived else ()))),
     }
     # Another Python may lack Frazil. With our daemon module it would not start, and could not say
     # why.

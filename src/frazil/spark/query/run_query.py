@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from math import prod
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 DATA: Final = "data"
 FEW_CELLS: Final = 5_000_000
 """Cells of a group that Spark reads, all of them, in less time than it saves by starting quickly;
-see `QUICK_COMPILER`."""
+see `QUICK_START`."""
 Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
 """What to read each view from, and with which options."""
 
@@ -116,10 +119,25 @@ def run_query(
     if is_closed:
         _require_views(query, views)
     is_small = sources is not None and sources.cells <= FEW_CELLS
-    chosen = spark or spark_session(master, short_lived=short_lived and is_small)
+    with _importing_meanwhile("frazil.spark.query.planning"):
+        chosen = spark or spark_session(master, short_lived=short_lived and is_small)
     local, feeds = _local(views), not is_closed
     statement = Statement(query, chosen, source_options(given), local, has_feeds=feeds)
     return _result(statement, views, limit, explain=explain)
+
+
+@contextmanager
+def _importing_meanwhile(module: str) -> Iterator[None]:
+    """Import a module, which is needed afterwards, while Java starts: a third of a second."""
+
+    def load() -> None:
+        with suppress(ImportError):  # told where it is used
+            import_module(module)
+
+    thread = Thread(target=load, daemon=True)
+    thread.start()
+    yield
+    thread.join()
 
 
 def _result(statement: Statement, views: Views, limit: int, *, explain: bool) -> QueryResult:

@@ -51,8 +51,8 @@ MANIFESTS: Final = struct(
     "extents_end array<long>, chunk_refs_count long, native_count long, virtual_count long, "
     "inline_count long, referenced_bytes long"
 )
-_KINDS: Final = pa.array([None, "native", "virtual", "inline"])
-"""Words for the numbers of `ChunkType`."""
+_KINDS: Final = (None, "native", "virtual", "inline")
+"""Words for the numbers of `ChunkType`. An array of them would import pandas at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _chunk_batch(
     arrays = [
         pa.repeat(part.path, n),
         _index_lists(table.coords, schema.field("chunk_index").type),
-        _KINDS.take(pa.array(table.kind.astype(np.int64))),
+        pa.array(_KINDS).take(pa.array(table.kind.astype(np.int64))),
         _locations(table, locations),
         pa.array(table.offset.astype(np.int64), mask=is_inline),
         pa.array(table.length.astype(np.int64)),
