@@ -270,10 +270,12 @@ class BulkPipeline(CodecPipeline):
     def __iter__(self) -> Iterator[Codec]:
         return map(unbounded, self.plain)  # type: ignore[call-overload,no-any-return]  # as all can
 
+    # For mypy: zarr says Self, and takes any pipeline.
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> CodecPipeline:  # type: ignore[override]
         return self.plain.evolve_from_array_spec(array_spec)
 
     @classmethod
+    # For mypy: zarr says Self, and takes any pipeline.
     def from_codecs(cls, codecs: Iterable[Codec]) -> CodecPipeline:  # type: ignore[override]
         """Refuse: codecs alone do not say which store they are for."""
         raise TypeError("a bulk pipeline is made for an array in a store")
