@@ -17,7 +17,7 @@ from typing import Final, TypeAlias, TypeVar
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, HasRepr, Verbatim
-from frazil.storage.pool import FEW, fan_out
+from frazil.storage.pool import FEW_CALLS, fan_out
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -186,7 +186,7 @@ class Storage(ABC, HasRepr):
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Answers[R]:
         """Call `work`, which uses this storage, for every item, in threads if that is faster."""
-        if self.answers_inline and len(items) <= FEW:
+        if self.answers_inline and len(items) <= FEW_CALLS:
             return [work(item) for item in items]
         return fan_out(work, items)
 
