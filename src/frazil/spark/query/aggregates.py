@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 from sqlglot import TokenType, exp
 
 from frazil.spark.query.functions import AGGREGATES, GROUPINGS, SCALARS
-from frazil.spark.query.linear import Refusal, asks_presence, is_bare, linear
+from frazil.spark.query.linear import Refusal, asks_presence, is_column, linear
 from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced
 from frazil.spark.reading.aggregating import ROWS, can_compare, column_name, sum_type
 from frazil.spark.reading.reducing import COUNT, MAX, MIN, SQUARES, SUM
@@ -345,7 +345,7 @@ def _extreme_of_label(call: _Call, text: str, scan: Scan, inside: Mapping[int, s
     Its axis need not be kept then.
     """
     names = [*inside.values()]
-    if call.is_distinct or call.name not in (MIN, MAX) or len(names) != 1 or not is_bare(text):
+    if call.is_distinct or call.name not in (MIN, MAX) or len(names) != 1 or not is_column(text):
         return None
     column = scan.coordinates.get(names[0])
     is_plain = column is not None and len(column.axes) == 1 and can_compare(column.dtype)
@@ -422,7 +422,7 @@ def _of_values(
 ) -> str:
     column = scan.values[name]
     kind = column_type(column, scan.request)
-    is_plain = len(inside) == 1 and is_bare(text)
+    is_plain = len(inside) == 1 and is_column(text)
     wanted = found.wanted.setdefault(name, set())
 
     def own(aggregate: str) -> str:
