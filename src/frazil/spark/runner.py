@@ -73,7 +73,7 @@ class SparkRunner:
         together = pickled([items[number] for number in numbers])
         if len(together) <= SMALL_ITEMS:
             # Few bytes go to all tasks with the work, and no shuffle has to hand them out.
-            tasks = task_count(self.spark, len(numbers))
+            tasks = tasks_for(self.spark, len(numbers))
             frame = self.spark.range(numbers.start, numbers.stop, 1, tasks)
             yield from answers_of(frame, partial(_numbered, work, together, numbers.start))
         else:
@@ -87,7 +87,7 @@ def items_frame(spark: SparkSession, items: Sequence[Any], first: int = 0) -> Da
     """Items and their numbers as rows, spread over tasks; `over_items` reads them there."""
     numbers = range(first, first + len(items))
     given = pa.table({"number": [*numbers], "item": [*map(pickled, items)]}, schema=_SCHEMA)
-    return spark.createDataFrame(given).repartition(task_count(spark, len(items)))
+    return spark.createDataFrame(given).repartition(tasks_for(spark, len(items)))
 
 
 def over_items(batches: Batches) -> Iterator[tuple[int, Any]]:
@@ -98,7 +98,7 @@ def over_items(batches: Batches) -> Iterator[tuple[int, Any]]:
             yield number, unpacked(item)
 
 
-def task_count(spark: SparkSession, items: int) -> int:
+def tasks_for(spark: SparkSession, items: int) -> int:
     """Tasks that items are spread over."""
     return max(1, min(items, TASKS_PER_SLOT * slots(spark)))
 
