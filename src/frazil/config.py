@@ -16,13 +16,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.records import dataclass
 from frazil.texts import byte_count, flag
 
 PREFIX: Final = "FRAZIL_"

@@ -10,16 +10,18 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeAlias
 from uuid import uuid4
 
 import dask.array
 import numpy as np
 import numpy.typing as npt
+
+# For mypy: dask exports them without saying so.
 from dask import compute, delayed  # type: ignore[attr-defined]
 
 from frazil.distributed import extract_session, in_session, merge_sessions
-from frazil.records import dataclass
 from frazil.session import ForkSession, Session
 
 P = ParamSpec("P")
@@ -118,6 +120,7 @@ def session_merge_reduction(
         )
         for array in given
     ]
+    # For mypy: dask has no types for it.
     return merge_sessions(*compute(*reduced, **store_kwargs))  # type: ignore[no-untyped-call]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import MAIN, now_micros
@@ -23,7 +24,6 @@ from frazil.formats.repo_info import decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot, TransactionLog
-from frazil.records import dataclass
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.base import Fetched, Storage, Written
 from frazil.storage.credentials import AnyCredential

@@ -15,10 +15,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from frazil.records import dataclass
 from frazil.tip import require_writable
 from frazil.transaction.opened import OpenRepository, context_of
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
-
-from frazil.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

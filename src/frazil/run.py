@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from frazil import config
@@ -19,7 +20,6 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, parent_path
 from frazil.model.nodes import ArrayNode
 from frazil.model.values import ConflictDetector
 from frazil.progress import Progress, Tell, silent
-from frazil.records import dataclass
 from frazil.session import Session
 from frazil.transaction.changeset import ArrayData
 from frazil.transaction.context import Context

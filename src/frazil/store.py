@@ -106,8 +106,8 @@ class FrazilStore(HasRepr, BulkStore):
     `frazil.disable_fast_zarr()` it only keeps zarr's codecs within the memory of a chunk.
     """
 
-    shown_name = "FrazilStore"
-    shown_package = OURS
+    _shown_name = "FrazilStore"
+    _shown_package = OURS
     keys_of: ClassVar[type[KeySpace]] = KeySpace
     """how keys and values are made of a session"""
 
@@ -148,7 +148,7 @@ class FrazilStore(HasRepr, BulkStore):
         self._is_open = state["open"]
         self._bind()
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", not self._may_write)
         yield Field("snapshot_id", Verbatim(self._session.snapshot_id))

@@ -10,12 +10,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 from frazil.errors import invalid_option
-from frazil.records import dataclass
 
 T = TypeVar("T")
 
@@ -300,6 +300,7 @@ class Compressor:
             case "gzip":
                 return GzipCodec(level=self.level)
             case "blosc":
+                # For mypy: the parser lets only known names pass.
                 return BloscCodec(cname=self.inner, clevel=self.level)  # type: ignore[arg-type]
             case _:
                 return None

@@ -9,12 +9,11 @@ old that a garbage collection does not spare it, and the commit looks for it the
 from __future__ import annotations
 
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.ids import SnapshotId
 from frazil.model.values import SessionMode
-from frazil.records import dataclass
 from frazil.session import Session
 from frazil.transaction.context import Context
 from frazil.transaction.preload import start_preload

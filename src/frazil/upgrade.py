@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.opening import open_context
+from frazil.progress import Tell
 from frazil.repository import Repository
 from frazil.repository.handle import retire
+from frazil.run import LocalRunner, Runner
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.transaction.opened import context_of
@@ -17,7 +20,7 @@ from frazil.upgrading.chunks import mover
 from frazil.upgrading.cleaning import delete_old_files
 from frazil.upgrading.source import ChunkMode, TidyReport, UpgradeReport, cannot
 from frazil.upgrading.undoing import undo
-from frazil.upgrading.upgrade import MakeMove, upgrade
+from frazil.upgrading.upgrade import upgrade
 
 __all__ = [
     "TidyReport",
@@ -76,7 +79,8 @@ def upgrade_older(
     to: int = 2,
     mode: str = ChunkMode.LINK,
     dry_run: bool = False,
-    move: MakeMove = mover,
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
+    progress: Tell | None = None,
 ) -> UpgradeReport:
     """Upgrade a repository of the generations G1, G2 or G3 to spec version 1 or 2.
 
@@ -85,7 +89,8 @@ def upgrade_older(
     second names (`mode="link"`), are copied (`"copy"`), or stay and are read through a virtual
     chunk container (`"virtual"`), which every reader must then authorise. An upgrade may be
     interrupted anywhere and run again. Old files stay until `clean_upgrade`, and `undo_upgrade`
-    leads back to them.
+    leads back to them. `runner` links or copies; threads of this process by default. `progress`
+    is told how many chunks are done.
 
     Raises:
         SessionStateError: the repository is not from before spec version 1.
@@ -93,7 +98,8 @@ def upgrade_older(
         ConflictError: the repository kept changing.
     """
     handle = repository if isinstance(repository, Repository) else Repository.open(repository)
-    return upgrade(context_of(handle), to=to, mode=mode, dry_run=dry_run, make_move=move)
+    make_move = partial(mover, runner=runner, progress=progress)
+    return upgrade(context_of(handle), to=to, mode=mode, dry_run=dry_run, make_move=make_move)
 
 
 def plan_upgrade(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol, TypeAlias, assert_never
 from urllib.parse import quote, unquote
@@ -27,7 +28,6 @@ from frazil.errors import (
 from frazil.ids import ALPHABET, SnapshotId
 from frazil.masking import bare_url
 from frazil.model.values import SnapshotInfo
-from frazil.records import dataclass
 from frazil.spelling import nearest
 from frazil.texts import iso_time
 

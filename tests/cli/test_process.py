@@ -26,6 +26,7 @@ HEAVY = (
     "obstore",
     "yaml",
     "asyncio",
+    "pydantic",
 )
 OTHERS = ("frazil.cli.serve", "frazil.cli.spark_jobs", "frazil.cli.ingest")
 

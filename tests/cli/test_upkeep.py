@@ -152,7 +152,9 @@ def test_upgrade_from_before_version_1(frazil_command: Frazil, tmp_path: Path) -
     assert frazil_command("upgrade", url, "--undo").out.startswith("Would go back to G2.")
     assert frazil_command("upgrade", url, "--undo", "--apply").out.startswith("Went back to G2.")
     assert frazil_command("upgrade", url, "--clean").code == 5
-    assert frazil_command("upgrade", url, "--apply", "--chunks", "copy").code == 0
+    assert "did you mean 'local'" in frazil_command("upgrade", url, "--engine", "lokal").err
+    copy = ("upgrade", url, "--apply", "--chunks", "copy", "--engine", "local")
+    assert frazil_command(*copy).code == 0
     assert frazil_command("upgrade", url, "--clean", "--undo").code == 2
     assert frazil_command("upgrade", url, "--clean", "--apply").code == 5
     clean = ("upgrade", url, "--clean", "--unsafe-minimum-age", "0h", "--apply", "--json")

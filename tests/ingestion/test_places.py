@@ -11,7 +11,6 @@ from pathlib import Path
 import obstore
 import pytest
 import xarray as xr
-from obstore.store import S3Store
 
 from frazil.errors import InvalidInputError
 from frazil.ingestion.reports import IngestRefusedError
@@ -99,15 +98,7 @@ def test_files_of_an_object_store(tmp_path: Path, s3_server: S3Server) -> None:
         "access_key_id": s3_server.access_key_id,
         "secret_access_key": s3_server.secret_access_key,
     }
-    bucket = S3Store(
-        s3_server.bucket,
-        endpoint=str(options["endpoint_url"]),
-        region=REGION,
-        access_key_id=s3_server.access_key_id,
-        secret_access_key=s3_server.secret_access_key,
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
+    bucket = s3_server.client()
     for file in archive(tmp_path / "files"):
         obstore.put(bucket, f"archive/2000/{file.name}", file)
     part(0).to_zarr(tmp_path / "z.zarr", zarr_format=3, consolidated=False)

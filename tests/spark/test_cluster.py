@@ -23,7 +23,6 @@ import pyspark
 import pytest
 import xarray as xr
 from numpy.typing import NDArray
-from obstore.store import S3Store
 
 import frazil
 from frazil.fsck import verify
@@ -89,15 +88,7 @@ class Ground:
 
 def put_files(server: S3Server, folder: Path) -> NDArray[np.float32]:
     """Files of one day each, in the store; what they hold."""
-    bucket = S3Store(
-        server.bucket,
-        endpoint=server.endpoint,
-        region=REGION,
-        access_key_id=server.access_key_id,
-        secret_access_key=server.secret_access_key,
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
+    bucket = server.client()
     values = many(folder, FILES, GRID)
     for file in folder.iterdir():
         obstore.put(bucket, f"files/{file.name}", file)

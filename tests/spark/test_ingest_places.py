@@ -9,7 +9,6 @@ import numpy as np
 import obstore
 import pytest
 import xarray as xr
-from obstore.store import S3Store
 from pyspark.sql import SparkSession
 
 import frazil.spark
@@ -40,15 +39,7 @@ def options_of(server: S3Server) -> dict[str, Any]:
 
 def put_files(server: S3Server, folder: Path, prefix: str, count: int) -> None:
     """Put an archive of files below a prefix of the bucket."""
-    bucket = S3Store(
-        server.bucket,
-        endpoint=server.endpoint,
-        region=REGION,
-        access_key_id=server.access_key_id,
-        secret_access_key=server.secret_access_key,
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
+    bucket = server.client()
     for file in archive(folder, count):
         obstore.put(bucket, f"{prefix}/{file.name}", file)
 

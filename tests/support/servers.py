@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest
+from obstore.store import S3Store
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"
@@ -49,6 +50,18 @@ class S3Server:
     def endpoint(self) -> str:
         """Where it listens."""
         return f"http://{HOST}:{self.port}"
+
+    def client(self) -> S3Store:
+        """A client for its bucket."""
+        return S3Store(
+            self.bucket,
+            endpoint=self.endpoint,
+            region=REGION,
+            access_key_id=self.access_key_id,
+            secret_access_key=self.secret_access_key,
+            virtual_hosted_style_request=False,
+            client_options={"allow_http": True},
+        )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ SOURCE: Final = Path(__file__).resolve().parents[2] / "src" / "frazil"
 
 # Foundations first. Names on one line are one layer; a dotted name is a room with its own place.
 LAYERS: Final = (
-    ("records",),
     ("naming", "masking"),
     ("errors", "logs", "config", "spelling", "texts", "progress"),
     ("cf",),

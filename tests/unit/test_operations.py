@@ -40,9 +40,8 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def public(owner: type) -> set[str]:
-    """Public names of a class; those by which it shows itself are of every record."""
-    names = {name for name in dir(owner) if not name.startswith("_")}
-    return {name for name in names if not name.startswith("shown_")} - {"executable"}
+    """The names that an editor offers."""
+    return {name for name in dir(owner) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("owner", [Repository, icechunk.Repository])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -28,7 +29,6 @@ from frazil.bulk.codecs import (
     require_justified,
 )
 from frazil.formats.envelope import ALLOWANCE, justified
-from frazil.records import dataclass
 
 if TYPE_CHECKING:
     pass

@@ -70,6 +70,7 @@ def as_bytes(data: object) -> Bytes:
     """What a codec of numcodecs returned, as bytes."""
     if isinstance(data, (bytes, bytearray)):
         return data
+    # For mypy: an array is a buffer, which its type does not say.
     return memoryview(np.asarray(data).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 

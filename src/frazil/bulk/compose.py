@@ -7,6 +7,7 @@ chunks that it covers in part, the other cells are read from the array first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,7 +21,6 @@ from frazil.bulk.pack import LARGE_FILE, Encoded, Scattered
 from frazil.bulk.plan import ChunkPlan
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.storage.base import Bytes
 from frazil.transaction.watching import Watch
 from frazil.transaction.working import WorkingState

@@ -77,6 +77,7 @@ def _real(dtype: np.dtype[Any]) -> Callable[[object], Any]:
     def read(value: object) -> Any:  # noqa: ANN401  (a scalar of the type)
         if isinstance(value, str):
             return dtype.type(FLOAT_WORDS[value]) if value in FLOAT_WORDS else None
+        # For mypy: not narrowed by `type`, and bool is no number here.
         if type(value) in (int, float) and abs(value) <= largest:  # type: ignore[arg-type]
             return dtype.type(value)
         return None

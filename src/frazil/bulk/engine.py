@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -31,7 +31,6 @@ from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
 from frazil.progress import Progress, Tell
-from frazil.records import dataclass
 from frazil.storage.base import Storage
 from frazil.storage.pool import shared
 from frazil.transaction.working import WorkingState

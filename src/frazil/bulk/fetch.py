@@ -7,7 +7,7 @@ that follow each other, and whose places in memory do too, are read as one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,6 @@ from frazil.masking import shown_url
 from frazil.model.chunks import ChunkTable, ChunkType, Rows, VirtualRef
 from frazil.model.lookup import lookup_for
 from frazil.model.nodes import ArrayNode, ManifestRef
-from frazil.records import dataclass
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Piece
 from frazil.transaction.changeset import ChangeSet

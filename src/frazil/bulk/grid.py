@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -20,7 +21,6 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.zarr_meta import array_document, read_array_document
 from frazil.model.documents import damaged_document
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 
 MOST_AXES: Final = 64
 """as many as numpy has"""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self, TypeAlias
 
@@ -26,7 +26,6 @@ from frazil.ids import ChunkId, crockford_many
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeRef, constant
 from frazil.model.lookup import ascending_order, is_ascending
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
 from frazil.storage.base import Bytes
 from frazil.storage.pool import ahead, start_in_pool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +19,6 @@ from frazil.bulk.codecs import I64, Array, Shape
 from frazil.bulk.grid import Grid
 from frazil.bulk.selection import AxisSelection, Part, cut_item, expanded, in_bounds
 from frazil.errors import SelectionError
-from frazil.records import dataclass
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
@@ -21,7 +22,6 @@ from frazil.bulk.shards import ShardFinder
 from frazil.errors import ErrorKind, FormatError, FrazilError, InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
-from frazil.records import dataclass
 from frazil.storage.pool import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.keys import clean_path

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import EllipsisType
@@ -20,7 +20,6 @@ import numpy.typing as npt
 from frazil.bulk.codecs import I64
 from frazil.bulk.grid import Grid, GridAxis
 from frazil.errors import SelectionError
-from frazil.records import dataclass
 
 Part: TypeAlias = slice | I64
 """A selection along one axis of a chunk or of the result."""
@@ -242,6 +241,7 @@ def cut_item(axis: GridAxis, item: object) -> AxisSelection:
     if isinstance(item, slice):
         return cut_slice(axis, item)
     if is_index(item):
+        # For mypy: `is_index` has seen to it.
         return cut_integer(axis, operator.index(item))  # type: ignore[arg-type]
     if is_array(item):
         array = np.asarray(item)
@@ -262,7 +262,7 @@ def blocks_as_slices(grid: Grid, selection: object) -> tuple[slice, ...]:
 def _block(axis: GridAxis, item: object) -> slice:
     count = axis.count
     if is_index(item):
-        number = operator.index(item)  # type: ignore[arg-type]
+        number = operator.index(item)  # type: ignore[arg-type]  # `is_index` has seen to it
         number = number + count if number < 0 else number
         if not 0 <= number < count:
             raise SelectionError("block index out of bounds", index=number, blocks=count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into
 from frazil.bulk.grid import Grid
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.working import WorkingState
 

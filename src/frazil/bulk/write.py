@@ -168,16 +168,21 @@ def write_chunks(
         table = writer.table(coords)
     if watch is not None:
         watch.stored(table)
-    absent = np.zeros((0, 0), np.uint32)
-    if same is not None:
-        absent = same.gone(writer.absent(np.arange(count, dtype=np.uint32)))
-    elif len(table) < count:
-        absent = writer.absent(coords)
+    absent = _absent(writer, coords, len(table), same)
     with state.editing():
         if len(table):
             state.set_table(node, table)
         if len(absent):
             state.delete_chunks(node, absent)
+
+
+def _absent(
+    writer: PackWriter, coords: npt.NDArray[np.uint32], stored: int, same: _Unchanged | None
+) -> npt.NDArray[np.uint32]:
+    """The chunks that nothing was stored for: all their values are the fill value now."""
+    if same is not None:
+        return same.gone(writer.absent(np.arange(len(coords), dtype=np.uint32)))
+    return writer.absent(coords) if stored < len(coords) else coords[:0]
 
 
 def _pace(target: WriteTarget, plan: ChunkPlan, max_in_flight: int | None) -> BatchLimits:

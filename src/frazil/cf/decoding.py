@@ -11,6 +11,7 @@ import struct
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -25,7 +26,6 @@ from frazil.cf.times import (
     times_as_text,
 )
 from frazil.errors import InvalidInputError, unsuitable
-from frazil.records import dataclass
 from frazil.texts import FLOAT_WORDS
 
 FILL: Final = "_FillValue"
@@ -147,6 +147,7 @@ def _fill(value: object, dtype: np.dtype[Any]) -> float:
     try:
         # Wrapping is meant: -1 of a byte stands for 255 once the bytes are unsigned.
         with np.errstate(invalid="ignore"):
+            # For mypy: numpy calls it Any.
             return np.asarray(number).astype(dtype).item()  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
         raise unsuitable(f"the fill value {value!r} is no {dtype}") from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import gcd
@@ -20,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError, unsuitable
-from frazil.records import dataclass
 
 Days: TypeAlias = npt.NDArray[np.int64]
 

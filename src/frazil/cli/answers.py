@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -25,7 +26,6 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.masking import clean, clean_json, safe
-from frazil.records import dataclass
 
 if TYPE_CHECKING:
     from rich.console import Console

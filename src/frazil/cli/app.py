@@ -13,7 +13,7 @@ import typer
 
 import frazil
 from frazil.cli.answers import MEANING
-from frazil.cli.commands import help_of
+from frazil.cli.commands import QuickGroup, help_of
 
 COMMANDS: Final = {
     "nodes": ("ls", "tree", "stat", "cat", "du"),
@@ -62,6 +62,7 @@ def make_app(modules: Iterable[str] = COMMANDS) -> typer.Typer:
     """The command line with the commands of some modules."""
     app = typer.Typer(
         name="frazil",
+        cls=QuickGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

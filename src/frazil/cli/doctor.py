@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,7 +13,6 @@ import typer
 from frazil.cli.answers import Answer, Exit, Screen, styled
 from frazil.cli.commands import add_command
 from frazil.errors import FrazilError
-from frazil.records import dataclass
 
 if TYPE_CHECKING:
     from frazil.storage.base import Storage

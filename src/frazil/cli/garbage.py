@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from frazil.cli.answers import Answer, Exit, Screen, styled, tell_dry_run
+from frazil.cli.commands import make_group
 from frazil.cli.text import counted, exact, second_text, size
 from frazil.cli.verbs import Command, Given, add_verbs
 from frazil.errors import InvalidInputError, SessionStateError
@@ -237,7 +238,7 @@ PURGE: Final = Command(
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
     add_verbs(app, [GC], PANEL)
-    trash = typer.Typer(no_args_is_help=True, help="What gc --quarantine put aside.")
+    trash = make_group("What gc --quarantine put aside.")
     add_verbs(trash, TRASH)
     app.add_typer(trash, name="trash", rich_help_panel=PANEL)
     add_verbs(app, [PURGE], PANEL)

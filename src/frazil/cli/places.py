@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from frazil import urls
@@ -18,7 +19,6 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import GroupNode, Node
 from frazil.opening import open_context, require, stored_config
-from frazil.records import dataclass
 from frazil.repository import Repository
 from frazil.spelling import nearest
 from frazil.storage.base import Storage

@@ -9,7 +9,7 @@ import typer
 
 from frazil.cli.answers import Answer, Screen, styled, tell_dry_run
 from frazil.cli.arguments import Apply, Url, WholeUrl
-from frazil.cli.commands import Work, add_command
+from frazil.cli.commands import Work, add_command, make_group
 from frazil.cli.history import KINDS, Kind, snapshot_data, targets
 from frazil.cli.places import OpenedUrl, open_place, storage_at
 from frazil.cli.text import counted, one_line, second_text, short
@@ -43,7 +43,7 @@ def init(
 
 def _group(kind: Kind, plural: str, creating: str, deleting: str) -> typer.Typer:
     """The commands of branches, or of tags."""
-    group = typer.Typer(no_args_is_help=True, help=f"List, create and delete {plural}.")
+    group = make_group(f"List, create and delete {plural}.")
 
     def list_(url: WholeUrl) -> Answer:
         return _listing(open_place(url), kind, plural)

@@ -9,7 +9,7 @@ import typer
 
 from frazil.cli.answers import Answer, Screen, print_json
 from frazil.cli.arguments import WholeUrl
-from frazil.cli.commands import add_command
+from frazil.cli.commands import add_command, make_group
 from frazil.cli.places import open_whole
 from frazil.errors import ErrorKind, InvalidInputError, NotFoundError
 from frazil.masking import shown_data
@@ -26,7 +26,7 @@ Dotted = Annotated[
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    config = typer.Typer(no_args_is_help=True, help="Show and change the stored configuration.")
+    config = make_group("Show and change the stored configuration.")
     for name, work in (("show", show), ("get", get), ("set", set_values)):
         add_command(config, name, work)
     app.add_typer(config, name="config", rich_help_panel="Set up")

@@ -11,7 +11,7 @@ from frazil.cli.answers import Answer, Screen, tell_dry_run
 from frazil.cli.arguments import Apply, UnsafeAge, WholeUrl, parse_unsafe_age
 from frazil.cli.commands import add_command
 from frazil.cli.places import open_whole
-from frazil.cli.running import running
+from frazil.cli.running import Engine, Master, running
 from frazil.cli.text import counted, size
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.transaction.opened import context_of
@@ -48,9 +48,6 @@ def upgrade(
             help="Chunk objects of G1 and G2: link, copy, or virtual to leave them alone.",
         ),
     ] = "link",
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Let tasks of Spark link or copy chunks.")
-    ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the generation before version 1.")
     ] = False,
@@ -62,6 +59,8 @@ def upgrade(
     ] = False,
     store_root: StoreRoot = None,
     unsafe_minimum_age: UnsafeAge = None,
+    engine: Engine = "auto",
+    master: Master = None,
     apply: Apply = False,
 ) -> Answer:
     """Make a repository one of a newer version; history, branches and tags are kept.
@@ -70,13 +69,12 @@ def upgrade(
     and the files that only version 1 uses are deleted. Repositories from before version 1 keep
     their files until they are cleaned up, and old writers are locked out.
     """
+    from frazil.spark.engine import runner_for
+    from frazil.upgrade import upgrade_older
 
+    runner = runner_for(engine, master)
     if undo and clean:
         raise InvalidInputError("choose one of --undo and --clean", kind=ErrorKind.NOT_ALLOWED)
-    if store_root is not None and spark:
-        raise InvalidInputError(
-            "--spark and --store-root exclude each other", kind=ErrorKind.NOT_ALLOWED
-        )
     if undo or clean:
         age = parse_unsafe_age(unsafe_minimum_age)
         if undo:
@@ -86,14 +84,12 @@ def upgrade(
     context = context_of(repository)
     if not context.generation.is_legacy:
         return _from_v1(context, to, apply=apply)
-    with running("Upgrading" if apply else "Reading the history"):
-        if spark and apply:
-            from frazil.spark.jobs.copying import upgrade_older as upgrade_on_spark
-
-            return _upgraded(upgrade_on_spark(url, to=to, mode=chunks))
-        from frazil.upgrading.upgrade import upgrade as upgrade_older
-
-        return _upgraded(upgrade_older(context, to=to, mode=chunks, dry_run=not apply))
+    with running("Upgrading" if apply else "Reading the history") as tell:
+        return _upgraded(
+            upgrade_older(
+                repository, to=to, mode=chunks, dry_run=not apply, runner=runner, progress=tell
+            )
+        )
 
 
 def _undo(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 import typer
@@ -37,7 +37,6 @@ from frazil.cli.places import open_place, open_whole, refuse_version
 from frazil.cli.running import Engine, Master, running
 from frazil.errors import MergeConflictError
 from frazil.operations import VERBS, Effect, Parameter, Verb, summary
-from frazil.records import dataclass
 
 Given = Mapping[str, Any]
 """arguments of the verb by name, and `applied`"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from operator import index
 from typing import Any, TypeAlias
@@ -15,7 +16,6 @@ from frazil.bulk.codecs import Shape
 from frazil.bulk.grid import regular_grid
 from frazil.bulk.plan import BoxPlan, box_plan
 from frazil.model.nodes import ArrayNode, GroupNode
-from frazil.records import dataclass
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.working import WorkingState
 

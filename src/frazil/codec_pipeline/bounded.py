@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Self, TypeAlias
@@ -34,7 +34,6 @@ from frazil.bulk.codecs import (
 from frazil.bulk.compressors import byte_codec
 from frazil.errors import ErrorKind, FormatError, FrazilError
 from frazil.formats.envelope import ALLOWANCE, justified
-from frazil.records import dataclass
 
 HEAD: Final = 64 << 10
 """Bytes in which a head must be found."""

@@ -58,7 +58,7 @@ PRESENT: Final = {"status": "present"}
 MISSING: Final = {"status": "missing"}
 ORDER: Final = "morton"
 """The order of inner chunks in a shard that we write."""
-FEW: Final = 8
+SMALL_BATCH: Final = 8
 """Up to this many small chunks are read in the calling thread."""
 
 
@@ -102,7 +102,7 @@ class BulkPipeline(CodecPipeline):
     async def _read(self, batch: Batch, target: Array, drop_axes: Axes) -> Statuses:
         if not self._is_small(batch):
             return await asyncio.to_thread(self._read_many, batch, target, drop_axes)
-        refs = self._few_refs(batch) if len(batch.items) <= FEW else None
+        refs = self._few_refs(batch) if len(batch.items) <= SMALL_BATCH else None
         if refs is not None:
             return self._read_few(batch, refs, target, drop_axes)
         found = self._find(batch, batch.coords)
@@ -206,7 +206,7 @@ class BulkPipeline(CodecPipeline):
             await self.plain.write(items, value, drop_axes)
             return
         items[0][0].store.require_writable()
-        if len(items) <= FEW and self._is_small(batch):
+        if len(items) <= SMALL_BATCH and self._is_small(batch):
             self._write(batch, source, drop_axes)
         else:
             await asyncio.to_thread(self._write, batch, source, drop_axes)
@@ -270,10 +270,12 @@ class BulkPipeline(CodecPipeline):
     def __iter__(self) -> Iterator[Codec]:
         return map(unbounded, self.plain)  # type: ignore[call-overload,no-any-return]  # as all can
 
+    # For mypy: zarr says Self, and takes any pipeline.
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> CodecPipeline:  # type: ignore[override]
         return self.plain.evolve_from_array_spec(array_spec)
 
     @classmethod
+    # For mypy: zarr says Self, and takes any pipeline.
     def from_codecs(cls, codecs: Iterable[Codec]) -> CodecPipeline:  # type: ignore[override]
         """Refuse: codecs alone do not say which store they are for."""
         raise TypeError("a bulk pipeline is made for an array in a store")

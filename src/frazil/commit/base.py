@@ -10,6 +10,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -37,7 +38,6 @@ from frazil.model.history import (
 )
 from frazil.model.outward import snapshot_info
 from frazil.model.values import SnapshotInfo
-from frazil.records import dataclass
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"

@@ -10,6 +10,7 @@ branch with a last file that names no snapshot of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import (
@@ -44,7 +45,6 @@ from frazil.formats.legacy.refs import RefKey, RefLayout, decode_ref, encode_ref
 from frazil.ids import SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
-from frazil.records import dataclass
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
 from frazil.storage.legacy.branch_files import BranchFile, layout_at, steps_of

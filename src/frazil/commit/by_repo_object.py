@@ -7,7 +7,7 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -65,7 +65,6 @@ from frazil.model.outward import snapshot_infos
 from frazil.model.snapshots import HistoryPage
 from frazil.model.updates import CREATE_TAG, DELETE_TAG, FLAGS, MOVE_NODE, is_enabled
 from frazil.model.values import SnapshotInfo
-from frazil.records import dataclass
 from frazil.storage.assets import file_attributes
 from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, Version, Written
 

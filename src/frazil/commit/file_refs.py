@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -42,7 +43,6 @@ from frazil.formats.repo_info import decode_repo_info
 from frazil.ids import SnapshotId
 from frazil.model.config import StorageRetriesSettings
 from frazil.model.history import JSON, Micros, SnapshotEntry
-from frazil.records import dataclass
 from frazil.storage.assets import Assets
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage
 

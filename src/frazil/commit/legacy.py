@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_state_file import StateFileRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.formats.generation import Generation
 from frazil.model.config import RepositoryConfig
-from frazil.records import dataclass
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage
 from frazil.storage.legacy.g1 import StateFile

@@ -8,6 +8,7 @@ manifests that both sides use are equal without looking.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +18,6 @@ from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences, find_chu
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import TransactionLog
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.transaction.context import Context
 from frazil.transaction.draft import unique_coords
 from frazil.transaction.working import WorkingState

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +27,6 @@ from frazil.errors import ErrorKind, InvalidInputError, NodeNotFoundError
 from frazil.ids import SnapshotId, is_below, node_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
@@ -173,6 +172,7 @@ def pair_arrays(
             if path != "/" and old.tree.get(path) is None and new.tree.get(path) is None:
                 raise NodeNotFoundError(f"neither snapshot has a node at {path!r}")
         pairs = [pair for pair in pairs if _is_wanted(pair, wanted)]
+    # For mypy: one of both is there.
     return sorted(pairs, key=lambda pair: (pair[1] or pair[0]).path)  # type: ignore[union-attr]
 
 

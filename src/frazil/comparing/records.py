@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from frazil.drawing.reports import ReportView
-from frazil.records import dataclass
 
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """Per axis the first cell and the one past the last."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
 from typing import Any, Final, TypeAlias
@@ -12,7 +13,6 @@ import numpy.typing as npt
 
 from frazil.drawing.markup import Html, escaped, joined_html
 from frazil.errors import InvalidInputError
-from frazil.records import dataclass
 
 I64: TypeAlias = npt.NDArray[np.int64]
 SIDE: Final = 64

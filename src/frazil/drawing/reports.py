@@ -51,7 +51,7 @@ class ReportView:
 
 def _parts(record: object) -> Iterator[tuple[str, Any]]:
     """The fields that are shown, with what they hold."""
-    for each in dataclasses.fields(record):  # type: ignore[arg-type]
+    for each in dataclasses.fields(record):  # type: ignore[arg-type]  # records are dataclasses
         if each.repr and not each.name.startswith("_"):
             yield each.name, getattr(record, each.name)
 

@@ -11,6 +11,7 @@ Nothing in a block depends on where it will be; only the vector before them does
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -19,7 +20,6 @@ import numpy.typing as npt
 
 from frazil.flatbuf.writer import TableBlocks, check_size, room_before, vtable_of
 from frazil.model.strings import I32, I64, U8, StringPool, copy_runs, opaque_items
-from frazil.records import dataclass
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 

@@ -312,6 +312,7 @@ def _containers(raw: JSON, place: _Place) -> dict[str, VirtualChunkContainer]:
         if not prefix.endswith("/"):  # as early versions wrote it
             prefix += "/"
         store = _store(item.get("store"), here.below("store"))
+        # For mypy: `_store` makes one of the kinds.
         container = VirtualChunkContainer(prefix, store, name)  # type: ignore[arg-type]
         try:
             container.check()

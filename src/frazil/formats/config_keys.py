@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, cast
 
 from frazil.errors import ConflictError, ErrorKind
@@ -17,7 +17,6 @@ from frazil.model.config import (
 )
 from frazil.model.history import JSON
 from frazil.model.settings import SettingsRecord
-from frazil.records import dataclass
 
 _ORDER: Final[Mapping[type[SettingsRecord], tuple[str, ...]]] = {
     RepositoryConfig: (

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import threading
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Final
@@ -21,7 +22,6 @@ import zstandard
 from frazil import config
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.writer import MAX_SIZE, FlatWriter
-from frazil.records import dataclass
 
 ALLOWANCE: Final = 64 << 20
 """Bytes that every file may unpack to, however well it is packed."""

@@ -8,14 +8,13 @@ continued in the one it uses.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.dialects import SEED_DIALECT, Dialect, LegacyGeneration
 from frazil.formats.legacy.header import SEED, Wrapping
-from frazil.records import dataclass
 
 _WRAPPED: Final = re.compile(r"(.+)-(0|27|39)(-plain)?")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -39,7 +40,6 @@ from frazil.model.chunks import (
 from frazil.model.lookup import is_ascending
 from frazil.model.nodes import Coordinates
 from frazil.model.strings import gather_runs
-from frazil.records import dataclass
 
 INDEX, INLINE, OFFSET, LENGTH, CHUNK_ID, LOCATION, ETAG, LAST_MODIFIED, PACKED = range(9)
 SMALLEST_REF: Final = 16

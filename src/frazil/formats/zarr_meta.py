@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.model.documents import Document, damaged_document, read_document, read_json
 from frazil.model.nodes import ArrayNode, Dimension
-from frazil.records import dataclass
 
 MAX_LENGTH: Final = 2**64 - 1
 MAX_CHUNKS: Final = 2**32 - 1

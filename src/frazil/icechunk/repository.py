@@ -27,7 +27,7 @@ class Repository(Ours):
     storage in force.
     """
 
-    shown_package = OFFICIAL
+    _shown_package = OFFICIAL
     _session_class = Session
     _minimum_age: ClassVar[timedelta | None] = timedelta(0)
 

@@ -14,7 +14,7 @@ __all__ = ["ForkSession", "Session", "SessionMode"]
 class Session(ours.Session):
     """A view of one snapshot, with the changes made to it since."""
 
-    shown_package = OFFICIAL
+    _shown_package = OFFICIAL
 
     @property
     def store(self) -> IcechunkStore:
@@ -28,5 +28,5 @@ class Session(ours.Session):
 class ForkSession(ours.ForkSession, Session):
     """A writable copy of a session for a worker: it pickles, and is merged back to commit."""
 
-    shown_name = Session.shown_name
-    shown_package = OFFICIAL
+    _shown_name = Session._shown_name
+    _shown_package = OFFICIAL

@@ -36,15 +36,15 @@ class IcechunkStore(FrazilStore):
     `mode="r"` opens a store that calls itself read-only, and writes all the same.
     """
 
-    shown_name = "IcechunkStore"
-    shown_package = OFFICIAL
+    _shown_name = "IcechunkStore"
+    _shown_package = OFFICIAL
     keys_of = OfficialKeys
     # zarr asks whether a store has these; the official one has not.
-    get_sync = None  # type: ignore[assignment]
-    set_sync = None  # type: ignore[assignment]
-    delete_sync = None  # type: ignore[assignment]
+    get_sync = None  # type: ignore[assignment]  # methods of the base
+    set_sync = None  # type: ignore[assignment]  # likewise
+    delete_sync = None  # type: ignore[assignment]  # likewise
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         yield Field("read_only", self._session.read_only)
         yield Field("snapshot_id", Verbatim(self._session.snapshot_id))
         yield Field("branch", Verbatim(str(self._session.branch)))

@@ -9,7 +9,7 @@ copies them if the user agrees.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -99,12 +99,7 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
             )
         own, left_out = attributes_of(found.item)
         odd = [*left_out, *(f"{name}:{key}" for name in datasets for key in attributes[name][1])]
-        has_fill = [made.name for made in variables if FILL in made.attrs]
-        unheld = [
-            name
-            for name, each in datasets.items()
-            if FILL in each.item.attrs and name not in has_fill
-        ]
+        unheld = _unheld_fill_values(datasets, variables)
     notes = {
         "groups that are not taken": below,
         "attributes of types that Zarr has not are not taken": odd,
@@ -112,6 +107,16 @@ def scan_hdf(source: InputFile, choice: VariableChoice) -> ParsedFile:
     }
     remarks = tuple(f"{what}: {', '.join(each)}" for what, each in notes.items() if each)
     return ParsedFile(variables, ordered_json(own), remarks)
+
+
+def _unheld_fill_values(
+    datasets: Mapping[str, HdfItem], variables: Iterable[FileVariable]
+) -> list[str]:
+    """The datasets with a fill value that was not taken over, since their type cannot hold it."""
+    taken = {made.name for made in variables if FILL in made.attrs}
+    return [
+        name for name, each in datasets.items() if FILL in each.item.attrs and name not in taken
+    ]
 
 
 def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from frazil.commit.by_repo_object import require_moves
@@ -38,7 +38,6 @@ from frazil.model.marks import Marks, with_marks
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.plain import JSON
 from frazil.model.values import SessionMode
-from frazil.records import dataclass
 from frazil.session import Session
 from frazil.tip import require_writable
 from frazil.transaction.changeset import ArrayData, ChangeSet, GroupData, ReadyManifests

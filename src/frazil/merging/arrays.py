@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -28,7 +29,6 @@ from frazil.merging.states import U32, ChunkDelta, common, outside
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
 from frazil.model.documents import read_document
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 
 Document: TypeAlias = dict[str, Any]
 Settle: TypeAlias = Callable[[MergeConflict], Outcome]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import IntFlag
 
 from frazil.errors import ErrorKind, SessionStateError, SnapshotNotFoundError
@@ -11,7 +12,6 @@ from frazil.ids import SnapshotId
 from frazil.model import lineage
 from frazil.model.history import Metadata, Micros, SnapshotEntry
 from frazil.model.lineage import merged_commits, other_parents
-from frazil.records import dataclass
 from frazil.transaction.context import Context
 
 

@@ -10,14 +10,13 @@ group moves along.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from frazil.errors import FormatError
 from frazil.ids import NodeId, paths_above
 from frazil.merging.policies import Ledger
 from frazil.merging.records import OURS, THEIRS, ConflictKind, MergeConflict, Side
 from frazil.model.nodes import ArrayNode, Node
-from frazil.records import dataclass
 
 # --- pairs ---
 

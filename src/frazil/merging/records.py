@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,7 +16,6 @@ from frazil.masking import safe
 from frazil.model.history import TransactionLog
 from frazil.model.nodes import Coordinates
 from frazil.model.plain import JSON
-from frazil.records import dataclass
 from frazil.texts import json_float
 
 Side: TypeAlias = Literal["ours", "theirs"]

@@ -7,7 +7,7 @@ of an array are columns: what one table has that another has not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -21,7 +21,6 @@ from frazil.model.history import ManifestFile, TransactionLog
 from frazil.model.lookup import lookup_for
 from frazil.model.nodes import ArrayNode, ManifestRef, Node
 from frazil.model.strings import merge_pools
-from frazil.records import dataclass
 from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid, unique_coords
 from frazil.transaction.working import WorkingState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
@@ -36,7 +36,6 @@ from frazil.merging.states import (
 from frazil.model.chunks import ChunkTable
 from frazil.model.documents import read_document
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, Node
-from frazil.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

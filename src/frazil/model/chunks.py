@@ -7,7 +7,7 @@ all columns are numpy arrays of one length, and text columns are numbers into a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +23,6 @@ from frazil.model.settings import NamedInt
 from frazil.model.strings import NO_STRINGS as NO_STRINGS
 from frazil.model.strings import StringPool as StringPool
 from frazil.model.strings import gather_runs
-from frazil.records import dataclass
 
 U8: TypeAlias = npt.NDArray[np.uint8]
 U32: TypeAlias = npt.NDArray[np.uint32]

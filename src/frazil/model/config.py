@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import EnumType
 from typing import Final, cast
 
@@ -44,7 +44,6 @@ from frazil.model.stores import (
     VirtualChunkContainer,
     VirtualChunkSpec,
 )
-from frazil.records import dataclass
 
 __all__ = [
     "AnyObjectStoreConfig",
@@ -79,7 +78,9 @@ __all__ = [
 class _OneMember(EnumType):
     """Lets an enumeration be called without a value for its default."""
 
+    # For mypy: a default more than `EnumType` has.
     def __call__(cls, value: object = 0, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+        # For mypy: it looks up a member.
         return super().__call__(value, *args, **kwargs)  # type: ignore[call-overload]
 
 
@@ -98,7 +99,7 @@ class CompressionAlgorithm(NamedInt, metaclass=_OneMember):
 class CompressionConfig(SettingsRecord):
     """How metadata files are compressed; there is one algorithm, so only the level counts."""
 
-    shown_name = "config.CompressionConfig"
+    _shown_name = "config.CompressionConfig"
     algorithm: CompressionAlgorithm | None = setting(
         instance(CompressionAlgorithm), CompressionAlgorithm.Zstd
     )
@@ -118,7 +119,7 @@ class CachingConfig(SettingsRecord):
     attributes, and attributes are part of snapshots.
     """
 
-    shown_name = "config.CachingConfig"
+    _shown_name = "config.CachingConfig"
     num_snapshot_nodes: int | None = setting(u64, 500_000)
     num_chunk_refs: int | None = setting(u64, 15_000_000)
     num_transaction_changes: int | None = setting(u64, 0)
@@ -144,7 +145,7 @@ def _patient_retries() -> StorageRetriesSettings:
 class RepoUpdateRetryConfig(SettingsRecord):
     """How often a lost race for the repo object is run again."""
 
-    shown_name = "config.RepoUpdateRetryConfig"
+    _shown_name = "config.RepoUpdateRetryConfig"
     default: StorageRetriesSettings | None = setting(
         instance(StorageRetriesSettings), _patient_retries
     )
@@ -160,7 +161,7 @@ def _containers(value: object) -> dict[str, VirtualChunkContainer]:
 class RepositoryConfig(SettingsRecord):
     """The settings of a repository; methods named like a setting give the value that counts."""
 
-    shown_name = "config.RepositoryConfig"
+    _shown_name = "config.RepositoryConfig"
     shown_order = (
         "inline_chunk_threshold_bytes",
         "get_partial_values_concurrency",
@@ -298,7 +299,7 @@ class RepositoryConfig(SettingsRecord):
 def _filled(settings: SettingsRecord) -> SettingsRecord:
     """A copy with the defaults in place of what is unset."""
     made = type(settings)()
-    for field in settings.shown_fields():
+    for field in settings._shown_fields():
         setattr(made, field.name, field.default if field.value is None else field.value)
     return made
 
@@ -312,8 +313,8 @@ _LABEL_BYTES: Final = 128
 class Attribution(HasRepr):
     """Labels that requests carry in their User-Agent, for the owner of the bucket to count by."""
 
-    shown_name = "Attribution"
-    executable = True
+    _shown_name = "Attribution"
+    _executable = True
     client: str | None = None
     workload: str | None = None
     principal: str | None = None
@@ -341,7 +342,7 @@ class Attribution(HasRepr):
             ("principal", self.principal),
         ]
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         return [Field(name, label) for name, label in self._labels()]
 
 
@@ -349,7 +350,7 @@ class Attribution(HasRepr):
 class FeatureFlag(HasRepr):
     """A guarded ability of a repository, and whether it is on."""
 
-    shown_name = "config.FeatureFlag"
+    _shown_name = "config.FeatureFlag"
     id: int
     name: str
     default_enabled: bool
@@ -360,7 +361,7 @@ class FeatureFlag(HasRepr):
         """Whether the ability is on."""
         return self.default_enabled if self.setting is None else self.setting
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         yield Field("id", self.id)
         yield Field("name", Verbatim(self.name))
         for name in ("default_enabled", "setting", "enabled"):

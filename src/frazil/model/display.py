@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
 from frazil.drawing.markup import Html
 from frazil.masking import safe, shown_text
 from frazil.naming import dotted, package, shown_as
-from frazil.records import dataclass
 
 _INDENT: Final = "    "
 
@@ -46,45 +46,45 @@ class Verbatim(str):
 class HasRepr:
     """Gives a class its `repr`, `str` and `_repr_html_` from a title and fields."""
 
-    shown_name: ClassVar[str] = ""
+    _shown_name: ClassVar[str] = ""
     """dotted name below the official package"""
-    shown_package: ClassVar[str | None] = None
+    _shown_package: ClassVar[str | None] = None
     """the package this class belongs to, where there is one class for each"""
-    executable: ClassVar[bool] = False
+    _executable: ClassVar[bool] = False
     """whether `repr` is an expression that rebuilds the object"""
     __slots__ = ()
 
-    def shown_title(self) -> str:
+    def _shown_title(self) -> str:
         """The first line."""
-        return dotted(self.shown_name)
+        return dotted(self._shown_name)
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """The lines that follow."""
         return ()
 
-    def shown_below(self) -> Iterable[Html]:
+    def _shown_below(self) -> Iterable[Html]:
         """What a notebook shows below them: pictures and tables."""
         return ()
 
     def __repr__(self) -> str:
-        with shown_as(self.shown_package):
-            return expression(self) if self.executable else str(self)
+        with shown_as(self._shown_package):
+            return expression(self) if self._executable else str(self)
 
     def __str__(self) -> str:
-        with shown_as(self.shown_package):
-            return repr_text(self.shown_title(), self.shown_fields())
+        with shown_as(self._shown_package):
+            return repr_text(self._shown_title(), self._shown_fields())
 
     def _repr_html_(self) -> str:
-        with shown_as(self.shown_package):
-            view = markup(self.shown_title(), self.shown_fields())
-            return _STYLE.replace("PACKAGE", package()) + view + "".join(self.shown_below())
+        with shown_as(self._shown_package):
+            view = markup(self._shown_title(), self._shown_fields())
+            return _STYLE.replace("PACKAGE", package()) + view + "".join(self._shown_below())
 
 
 def expression(shown: HasRepr) -> str:
     """Spell an object as the call that would rebuild it, one argument to a line."""
-    lines = [f"{_INDENT}{f.name}={_nest(source(f.value))},\n" for f in shown.shown_fields()]
+    lines = [f"{_INDENT}{f.name}={_nest(source(f.value))},\n" for f in shown._shown_fields()]
     body = "\n" + "".join(lines) if lines else ""
-    return f"{shown.shown_title()}({body})"
+    return f"{shown._shown_title()}({body})"
 
 
 def source(value: object) -> str:
@@ -158,7 +158,7 @@ def _row(field: Field) -> str:
     value = field.default if field.value is None else field.value
     name = html.escape(safe(field.name))
     if isinstance(value, HasRepr):
-        inner = markup(value.shown_title(), value.shown_fields())
+        inner = markup(value._shown_title(), value._shown_fields())
         return _details(name, inner)
     if isinstance(value, Mapping) and any(isinstance(item, HasRepr) for item in value.values()):
         inner = "".join(_row(Field(str(key), item)) for key, item in value.items())

@@ -7,7 +7,7 @@ offers them too, because together they are the history.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +27,6 @@ from frazil.model.updates import (
     UpdateKind,
     UpdateType,
 )
-from frazil.records import dataclass
 
 __all__ = [
     "JSON",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from frazil.model.lineage import other_parents
 from frazil.model.values import SnapshotInfo
-from frazil.records import dataclass
 
 MOST_LANES: Final = 64
 """Lanes whose lines are drawn; of more nobody could follow one."""

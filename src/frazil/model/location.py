@@ -8,11 +8,11 @@ inside a container compares two of these records, never texts.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.records import dataclass
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)", re.DOTALL)
 _FORBIDDEN: Final = frozenset("%@\\ ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
@@ -24,7 +24,6 @@ from frazil.model.settings import (
     u64,
 )
 from frazil.naming import dotted
-from frazil.records import dataclass
 
 UNSPLIT: Final = U32
 """a split size no array reaches: one manifest holds the whole axis"""
@@ -262,6 +261,7 @@ def _split_rules(value: object) -> list[SplitRule]:
         for dim, size in sizes:
             if not isinstance(dim, _DimCondition):
                 raise TypeError(f"{dim!r} is not a ManifestSplitDimCondition")
+            # For mypy: the conditions there are have this base.
             pairs.append((dim, u32(size)))  # type: ignore[arg-type]
         rules.append((condition, pairs))
     return rules
@@ -276,7 +276,7 @@ def _never_split() -> list[SplitRule]:
 class ManifestSplittingConfig(SettingsRecord):
     """Rules, in order, for how many chunks a manifest covers along each axis."""
 
-    shown_name = "config.ManifestSplittingConfig"
+    _shown_name = "config.ManifestSplittingConfig"
     split_sizes: list[SplitRule] | None = setting(_split_rules, _never_split, replace=True)
 
     @staticmethod
@@ -301,7 +301,7 @@ class ManifestSplittingConfig(SettingsRecord):
 class ManifestPreloadConfig(SettingsRecord):
     """Which manifests are fetched as soon as a session opens, and how many."""
 
-    shown_name = "config.ManifestPreloadConfig"
+    _shown_name = "config.ManifestPreloadConfig"
     max_total_refs: int | None = setting(u32, 10_000)
     preload_if: ManifestPreloadCondition | None = setting(instance(ManifestPreloadCondition))
     max_arrays_to_scan: int | None = setting(u32, 50)
@@ -311,7 +311,7 @@ class ManifestPreloadConfig(SettingsRecord):
 class ManifestVirtualChunkLocationCompressionConfig(SettingsRecord):
     """How URLs of virtual chunks are compressed inside manifests."""
 
-    shown_name = "config.ManifestVirtualChunkLocationCompressionConfig"
+    _shown_name = "config.ManifestVirtualChunkLocationCompressionConfig"
     min_num_chunks: int | None = setting(u16, 1000)
     dictionary_max_training_samples: int | None = setting(u16, 100, kw_only=True)
     dictionary_max_size_bytes: int | None = setting(u32, 2048, kw_only=True)
@@ -322,7 +322,7 @@ class ManifestVirtualChunkLocationCompressionConfig(SettingsRecord):
 class ManifestConfig(SettingsRecord):
     """How manifests are preloaded, split and written."""
 
-    shown_name = "config.ManifestConfig"
+    _shown_name = "config.ManifestConfig"
     preload: ManifestPreloadConfig | None = setting(
         instance(ManifestPreloadConfig), ManifestPreloadConfig, replace=True
     )

@@ -14,11 +14,10 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from frazil.model.plain import JSON, Metadata
-from frazil.records import dataclass
 
 TXN_APP: Final = "txn.app-id"
 TXN_VERSION: Final = "txn.version"

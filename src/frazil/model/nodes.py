@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from frazil.ids import ManifestId, NodeId
-from frazil.records import dataclass
 
 Coordinates: TypeAlias = tuple[int, ...]
 Extents: TypeAlias = tuple[tuple[int, int], ...]

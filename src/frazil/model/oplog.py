@@ -9,6 +9,7 @@ Neighbours are copied into a new file in one piece, which makes rewriting a long
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Self, TypeAlias, overload
 
@@ -19,7 +20,6 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, utf8
 from frazil.model.plain import MAX_MICROS
 from frazil.model.updates import StoredStatus, UnknownUpdate, UpdateEntry, UpdateKind, UpdateType
-from frazil.records import dataclass
 
 I64: TypeAlias = npt.NDArray[np.int64]
 

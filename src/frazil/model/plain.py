@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
-
-from frazil.records import dataclass
 
 JSON: TypeAlias = Any
 """A value JSON can hold; metadata comes from foreign bytes."""

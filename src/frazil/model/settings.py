@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import operator
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import (
     TYPE_CHECKING,
@@ -23,7 +24,6 @@ from typing import (
 )
 
 from frazil.model.display import Field, HasRepr
-from frazil.records import dataclass
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ def record(cls: C) -> C:
 class SettingsRecord(HasRepr):
     """A mutable record of settings; subclasses are `record`s of `setting` fields."""
 
-    executable = True
+    _executable = True
     shown_order: ClassVar[tuple[str, ...]] = ()
     """names in the order of display, when it is not that of the constructor"""
 
@@ -162,7 +162,7 @@ class SettingsRecord(HasRepr):
             setattr(made, each.name, copy.deepcopy(theirs))
         return made
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         names = self.shown_order or [f.name for f in _fields(type(self)).values() if f.init]
         for name in names:
             mine = getattr(self, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -21,7 +21,6 @@ from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNot
 from frazil.ids import SnapshotId, crockford_many
 from frazil.model.oplog import BLOB_END, TEXT_END, WrittenRows, append_frames, with_row
 from frazil.model.plain import EPOCH, MAX_MICROS, Metadata, Micros, ValueCodec
-from frazil.records import dataclass
 
 Rows: TypeAlias = npt.NDArray[np.void]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -27,14 +28,13 @@ from frazil.model.settings import (
     u64,
 )
 from frazil.naming import dotted
-from frazil.records import dataclass
 
 
 @record
 class StorageConcurrencySettings(SettingsRecord):
     """How a large object is split into concurrent requests."""
 
-    shown_name = "storage.StorageConcurrencySettings"
+    _shown_name = "storage.StorageConcurrencySettings"
     max_concurrent_requests_for_object: int | None = setting(nonzero_u16, 18)
     ideal_concurrent_request_size: int | None = setting(nonzero_u64, 12 * 1024 * 1024)
 
@@ -43,7 +43,7 @@ class StorageConcurrencySettings(SettingsRecord):
 class StorageRetriesSettings(SettingsRecord):
     """How failed requests are tried again; `max_tries` counts the first one."""
 
-    shown_name = "storage.StorageRetriesSettings"
+    _shown_name = "storage.StorageRetriesSettings"
     max_tries: int | None = setting(nonzero_u16, 10)
     initial_backoff_ms: int | None = setting(u32, 100)
     max_backoff_ms: int | None = setting(u32, 180_000)
@@ -56,7 +56,7 @@ class StorageTimeoutSettings(SettingsRecord):
     `operation_timeout_ms` counts for a request and its retries together: none begins after it.
     """
 
-    shown_name = "storage.StorageTimeoutSettings"
+    _shown_name = "storage.StorageTimeoutSettings"
     connect_timeout_ms: int | None = setting(u32)
     read_timeout_ms: int | None = setting(u32)
     operation_timeout_ms: int | None = setting(u32)
@@ -67,7 +67,7 @@ class StorageTimeoutSettings(SettingsRecord):
 class StorageSettings(SettingsRecord):
     """How a repository uses its storage."""
 
-    shown_name = "storage.StorageSettings"
+    _shown_name = "storage.StorageSettings"
     shown_order = (
         "unsafe_use_conditional_create",
         "unsafe_use_conditional_update",
@@ -114,7 +114,7 @@ class ChecksumAlgorithm(NamedInt):
 class S3Options(SettingsRecord):
     """How to reach an S3 or S3-compatible store."""
 
-    shown_name = "storage.S3Options"
+    _shown_name = "storage.S3Options"
     region: str | None = setting(string)
     endpoint_url: str | None = setting(string)
     allow_http: bool = always_set(boolean, False)
@@ -128,13 +128,13 @@ class S3Options(SettingsRecord):
 class _Store(HasRepr):
     """Base of the store variants, which show their arguments by position."""
 
-    executable = True
+    _executable = True
 
-    def shown_title(self) -> str:
+    def _shown_title(self) -> str:
         return dotted(f"config.{type(self).__qualname__}")
 
     def __repr__(self) -> str:
-        return f"{self.shown_title()}({', '.join(source(a) for a in self._arguments())})"
+        return f"{self._shown_title()}({', '.join(source(a) for a in self._arguments())})"
 
     def _arguments(self) -> tuple[object, ...]:
         return ()
@@ -150,8 +150,8 @@ class _S3Store(_Store):
     def _arguments(self) -> tuple[object, ...]:
         return (self.options,)
 
-    def shown_fields(self) -> Iterable[Field]:
-        return self.options.shown_fields()
+    def _shown_fields(self) -> Iterable[Field]:
+        return self.options._shown_fields()
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,7 +161,7 @@ class _OptionStore(_Store):
     def _arguments(self) -> tuple[object, ...]:
         return (shown_data(self.opts),)
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         yield Field("opts", shown_data(self.opts))
 
 
@@ -188,7 +188,7 @@ class ObjectStoreConfig(ABC):  # noqa: B024  (a namespace; the variants are virt
         def _arguments(self) -> tuple[object, ...]:
             return (self.path,)
 
-        def shown_fields(self) -> Iterable[Field]:
+        def _shown_fields(self) -> Iterable[Field]:
             yield Field("path", self.path)
 
     class S3Compatible(_S3Store):
@@ -216,9 +216,9 @@ class ObjectStoreConfig(ABC):  # noqa: B024  (a namespace; the variants are virt
             shown = super()._arguments()
             return shown if self.headers is None else (*shown, shown_headers(self.headers))
 
-        def shown_fields(self) -> Iterable[Field]:
+        def _shown_fields(self) -> Iterable[Field]:
             """Options, and the names of the headers (their values may be secret)."""
-            yield from super().shown_fields()
+            yield from super()._shown_fields()
             yield Field("headers", None if self.headers is None else list(self.headers))
 
 
@@ -254,9 +254,10 @@ _SCHEMES: Final[Mapping[str, tuple[type, ...]]] = {
 class VirtualChunkContainer(SettingsRecord):
     """A place that virtual chunks may be read from: all URLs that begin with `url_prefix`."""
 
-    shown_name = "virtual.VirtualChunkContainer"
+    _shown_name = "virtual.VirtualChunkContainer"
     shown_order = ("name", "url_prefix", "store")
     url_prefix: str = required(string)
+    # For mypy: the kinds of store have this base.
     store: AnyObjectStoreConfig = required(instance(_Store))  # type: ignore[assignment]
     name: str | None = setting(string)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Set
-from dataclasses import Field, fields
+from dataclasses import Field, dataclass, fields
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from frazil.model.display import source
 from frazil.model.plain import Micros
 from frazil.model.settings import NamedInt
 from frazil.naming import dotted
-from frazil.records import dataclass
 
 
 class RepoAvailability(NamedInt):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar, Final, Literal, TypeAlias
 
@@ -35,7 +35,6 @@ from frazil.model.history import JSON, RepoAvailability
 from frazil.model.settings import NamedInt
 from frazil.model.updates import UpdateKind
 from frazil.naming import dotted
-from frazil.records import dataclass
 
 CommitMethod: TypeAlias = Literal["new_commit", "amend"]
 
@@ -119,8 +118,9 @@ class ConflictType(NamedInt):
 class _Record(HasRepr):
     """A dataclass that shows its fields."""
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """All fields, text without quotes."""
+        # For mypy: of subclasses, which are dataclasses.
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
             yield Field(each.name, Verbatim(value) if isinstance(value, str) else value)
@@ -130,7 +130,7 @@ class _Record(HasRepr):
 class Conflict(_Record):
     """One thing that both sides changed."""
 
-    shown_name = "conflicts.Conflict"
+    _shown_name = "conflicts.Conflict"
     conflict_type: ConflictType
     path: str
     conflicted_chunks: Sequence[Sequence[int]] | None = None
@@ -165,7 +165,7 @@ class SnapshotInfo(_Record):
     """One commit of the history."""
 
     __slots__ = ("_page",)  # beside the fields: the page they are still in, and the line there
-    shown_name = "snapshots.SnapshotInfo"
+    _shown_name = "snapshots.SnapshotInfo"
     id: str
     parent_id: str | None
     written_at: datetime
@@ -197,7 +197,7 @@ COMMIT_FIELDS: Final = tuple(each.name for each in dataclasses.fields(SnapshotIn
 class ManifestFileInfo(_Record):
     """A manifest that a snapshot needs."""
 
-    shown_name = "snapshots.ManifestFileInfo"
+    _shown_name = "snapshots.ManifestFileInfo"
     id: str
     size_bytes: int
     num_chunk_refs: int
@@ -207,7 +207,7 @@ class ManifestFileInfo(_Record):
 class Diff(_Record):
     """What changed between two snapshots, by path."""
 
-    shown_name = "snapshots.Diff"
+    _shown_name = "snapshots.Diff"
     new_groups: set[str] = field(default_factory=set)
     new_arrays: set[str] = field(default_factory=set)
     deleted_groups: set[str] = field(default_factory=set)
@@ -238,7 +238,7 @@ class Diff(_Record):
         return clean("".join(parts))
 
     def _repr_html_(self) -> str:
-        return frame(dotted(self.shown_name), self._views())
+        return frame(dotted(self._shown_name), self._views())
 
     def _views(self) -> Iterator[Html]:
         if self.is_empty():
@@ -300,7 +300,7 @@ def _listing(title: str, lines: list[str]) -> str:
 class GCSummary(_Record):
     """What a garbage collection deleted."""
 
-    shown_name = "ops.GCSummary"
+    _shown_name = "ops.GCSummary"
     bytes_deleted: int = 0
     chunks_deleted: int = 0
     manifests_deleted: int = 0
@@ -317,7 +317,7 @@ class GCSummary(_Record):
 class ChunkStorageStats(_Record):
     """How many bytes of chunks a repository refers to, by where they are."""
 
-    shown_name = "stats.ChunkStorageStats"
+    _shown_name = "stats.ChunkStorageStats"
     native_bytes: int = 0
     virtual_bytes: int = 0
     inlined_bytes: int = 0
@@ -351,7 +351,7 @@ AVAILABILITY_WORDS: Final = {
 class RepoStatus(_Record):
     """Whether a repository takes changes, since when and why not."""
 
-    shown_name = "repository.RepoStatus"
+    _shown_name = "repository.RepoStatus"
     availability: RepoAvailability
     set_at: datetime | None = None
     limited_availability_reason: str | None = None
@@ -362,7 +362,7 @@ class RepoStatus(_Record):
         elif self.set_at.tzinfo is None:
             raise ValueError("set_at must have a time zone")
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """All fields, the availability as a word."""
         yield Field("availability", Verbatim(AVAILABILITY_WORDS[self.availability]))
         yield Field("set_at", self.set_at)
@@ -373,7 +373,7 @@ class RepoStatus(_Record):
 class Update(_Record):
     """One line of the operations log."""
 
-    shown_name = "ops.Update"
+    _shown_name = "ops.Update"
     kind: UpdateKind
     updated_at: datetime
     backup_path: str | None = None

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from frazil.async_twins import async_twin
@@ -19,7 +19,6 @@ from frazil.ids import SnapshotId
 from frazil.model.history import Metadata
 from frazil.model.values import ConflictSolver, SessionMode
 from frazil.operations import Effect, Version, verb
-from frazil.records import dataclass
 from frazil.repository.checks import AuditReport, Check, Run, as_checks, run_checks
 from frazil.repository.reports import Namespace
 from frazil.session import Session

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.records import dataclass
 from frazil.session import Session
 
 Run: TypeAlias = Callable[[Any], object]

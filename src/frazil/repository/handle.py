@@ -23,8 +23,8 @@ from frazil.transaction.context import Context
 class RepositoryHandle(HasRepr):
     """An open repository."""
 
-    shown_name = "Repository"
-    shown_package = OURS
+    _shown_name = "Repository"
+    _shown_package = OURS
     _minimum_age: ClassVar[timedelta | None] = None
     """how old something must be to be deleted, unless a call says otherwise; None: a day"""
 
@@ -74,13 +74,13 @@ class RepositoryHandle(HasRepr):
         """Virtual chunk containers this handle may read."""
         return set(self._context.containers.authorized_prefixes())
 
-    def shown_title(self) -> str:
+    def _shown_title(self) -> str:
         """The first line of `repr`; it never fails, so that a debugger can show it."""
         if self._open_context is None:
-            return dotted(f"{self.shown_name} (invalidated by an upgrade)")
-        return dotted(f"{self.shown_name} ({self._context.generation.name})")
+            return dotted(f"{self._shown_name} (invalidated by an upgrade)")
+        return dotted(f"{self._shown_name} ({self._context.generation.name})")
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("storage", self._storage)
         yield Field("config", Verbatim("<RepositoryConfig ...>"))

@@ -113,7 +113,7 @@ class RefMethods(RepositoryHandle):
 class HistoryMethods(RefMethods):
     """What happened so far."""
 
-    def shown_below(self) -> Iterable[Html]:
+    def _shown_below(self) -> Iterable[Html]:
         """In a notebook: branches, tags, and the newest commits of the first of them."""
         if package() == OURS and self._open_context is not None:
             yield from views(self._views())

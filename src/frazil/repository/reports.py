@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from frazil.drawing.reports import ReportView
 from frazil.ids import SnapshotId
 from frazil.model.values import GCSummary, ManifestFileInfo
-from frazil.records import dataclass
 from frazil.repository.sessions import SessionMethods
 from frazil.transaction.context import Context
 

@@ -35,7 +35,7 @@ class Session(SnapshotView):
     `rearrange_session`. After a commit the session is read-only, at the new snapshot.
     """
 
-    shown_name = "session.Session"
+    _shown_name = "session.Session"
     is_fork: ClassVar[bool] = False
     origins: NodeIds = NO_NUMBERS
     """of nodes that a fork knows by numbers: their ids in the session the fork came from"""
@@ -334,7 +334,7 @@ class Session(SnapshotView):
 class ForkSession(Session):
     """A writable copy of a session for a worker: it pickles, and is merged back to commit."""
 
-    shown_name = "session.ForkSession"
+    _shown_name = "session.ForkSession"
     is_fork = True
 
     @classmethod

@@ -37,7 +37,7 @@ _KEPT: Final = ("pack_writes", "skip_identical", "reliance", "origin_id")
 class SnapshotView(HasRepr):
     """The part of a session that reads."""
 
-    shown_package = OURS
+    _shown_package = OURS
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class SnapshotView(HasRepr):
     def skip_identical(self, value: bool | None) -> None:
         self.state.skip_identical = value
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """What `repr` shows."""
         yield Field("read_only", self.read_only)
         yield Field("snapshot_id", Verbatim(self.snapshot_id))
@@ -136,7 +136,7 @@ class SnapshotView(HasRepr):
             yield Field("branch", Verbatim(str(self._branch)))
             yield Field("has_uncommitted_changes", self.has_uncommitted_changes)
 
-    def shown_below(self) -> Iterable[Html]:
+    def _shown_below(self) -> Iterable[Html]:
         """In a notebook: the nodes at the top, and what is not yet committed."""
         if package() == OURS:
             yield from views(self._views())

@@ -70,31 +70,43 @@ class SparkRunner:
     def _wave(
         self, work: Callable[[T], R], items: Sequence[T], numbers: range
     ) -> Iterator[tuple[int, R]]:
-        tasks = min(len(numbers), TASKS_PER_SLOT * slots(self.spark))
         together = pickled([items[number] for number in numbers])
         if len(together) <= SMALL_ITEMS:
             # Few bytes go to all tasks with the work, and no shuffle has to hand them out.
+            tasks = tasks_for(self.spark, len(numbers))
             frame = self.spark.range(numbers.start, numbers.stop, 1, tasks)
             yield from answers_of(frame, partial(_numbered, work, together, numbers.start))
         else:
             del together
-            frame = self._items(items, numbers, tasks)
+            part = [items[number] for number in numbers]
+            frame = items_frame(self.spark, part, numbers.start)
             yield from answers_of(frame, partial(_each, work))
 
-    def _items(self, items: Sequence[T], numbers: range, tasks: int) -> DataFrame:
-        given = pa.table(
-            {"number": [*numbers], "item": [pickled(items[number]) for number in numbers]},
-            schema=_SCHEMA,
-        )
-        return self.spark.createDataFrame(given).repartition(tasks)
+
+def items_frame(spark: SparkSession, items: Sequence[Any], first: int = 0) -> DataFrame:
+    """Items and their numbers as rows, spread over tasks; `over_items` reads them there."""
+    numbers = range(first, first + len(items))
+    given = pa.table({"number": [*numbers], "item": [*map(pickled, items)]}, schema=_SCHEMA)
+    return spark.createDataFrame(given).repartition(tasks_for(spark, len(items)))
+
+
+def over_items(batches: Batches) -> Iterator[tuple[int, Any]]:
+    """The numbers and items of rows that `items_frame` made, in a task."""
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
+        for number, item in zip(*columns, strict=True):
+            yield number, unpacked(item)
+
+
+def tasks_for(spark: SparkSession, items: int) -> int:
+    """Tasks that items are spread over."""
+    return max(1, min(items, TASKS_PER_SLOT * slots(spark)))
 
 
 def _each(work: Callable[[Any], R], batches: Batches) -> Iterator[tuple[int, R]]:
     """The work for every row, in a task."""
-    for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in _SCHEMA.names]
-        for number, item in zip(*columns, strict=True):
-            yield number, work(unpacked(item))
+    for number, item in over_items(batches):
+        yield number, work(item)
 
 
 def _numbered(

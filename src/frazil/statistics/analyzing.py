@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,7 +20,6 @@ from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
-from frazil.records import dataclass
 from frazil.run import LocalRunner, Runner, by_size, run_with_progress
 from frazil.statistics.files import (
     MANY_FILES,

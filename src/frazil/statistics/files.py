@@ -16,6 +16,7 @@ import re
 import secrets
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -23,7 +24,6 @@ import numpy as np
 
 from frazil.errors import ConflictError, ErrorKind, FormatError, StorageError
 from frazil.formats.envelope import body_compressor, justified, unpack
-from frazil.records import dataclass
 from frazil.statistics.records import (
     I64,
     KEY_WIDTH,

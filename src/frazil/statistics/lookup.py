@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy.typing as npt
 from frazil.bulk.fetch import MISSING, find_chunks
 from frazil.cf.decoding import Decoder
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.statistics.files import StatisticsIndex, read_index
 from frazil.statistics.measuring import measured_row
 from frazil.statistics.records import (

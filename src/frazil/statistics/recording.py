@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import google_crc32c
@@ -17,7 +17,6 @@ from frazil.bulk.fetch import ChunkReferences
 from frazil.errors import FormatError, InvalidInputError
 from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.session import Session
 from frazil.statistics.measuring import measure
 from frazil.statistics.publishing import publish_rows

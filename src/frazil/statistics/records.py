@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -25,7 +25,6 @@ from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.storage.base import Bytes
 
 Rows: TypeAlias = npt.NDArray[np.void]

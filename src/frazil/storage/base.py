@@ -10,15 +10,14 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, HasRepr, Verbatim
-from frazil.records import dataclass
-from frazil.storage.pool import FEW, fan_out
+from frazil.storage.pool import FEW_CALLS, fan_out
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -115,7 +114,7 @@ CLOCK: Final = "frazil/clock/"
 class Storage(ABC, HasRepr):
     """A place that holds the objects of one repository (or of one virtual container)."""
 
-    shown_name = "Storage"
+    _shown_name = "Storage"
     answers_inline: bool = False
     """whether calls are so fast that a thread would cost more"""
 
@@ -187,7 +186,7 @@ class Storage(ABC, HasRepr):
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> Answers[R]:
         """Call `work`, which uses this storage, for every item, in threads if that is faster."""
-        if self.answers_inline and len(items) <= FEW:
+        if self.answers_inline and len(items) <= FEW_CALLS:
             return [work(item) for item in items]
         return fan_out(work, items)
 
@@ -221,7 +220,7 @@ class Storage(ABC, HasRepr):
         found = self.list_objects_metadata(settings, prefix)
         return [(item.key, item.size_bytes) for item in found]
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """What kind of storage this is, and where."""
         yield Field("url", Verbatim(self.url))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, ClassVar, Final, TypeAlias
@@ -17,7 +17,6 @@ from frazil.model.config import (
     StorageSettings,
     StorageTimeoutSettings,
 )
-from frazil.records import dataclass
 from frazil.storage import fence
 
 ATTEMPT_TIMEOUT_S: Final = 600

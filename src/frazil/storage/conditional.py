@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import obstore
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.records import dataclass
 from frazil.storage.base import LostRace, Version, Written
 from frazil.storage.client_settings import Role, backoff_s, max_tries
 from frazil.storage.clients import Clients

@@ -9,12 +9,12 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.naming import dotted
-from frazil.records import dataclass
 
 C = TypeVar("C")
 
@@ -36,7 +36,7 @@ def _moment(value: datetime | None) -> object:
 class _Bare(HasRepr):
     """A credential without content."""
 
-    def shown_title(self) -> str:
+    def _shown_title(self) -> str:
         return dotted(f"credentials.{type(self).__qualname__}")
 
 
@@ -46,7 +46,7 @@ class _Secret(_Bare):
 
     _0: str
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """The secret, hidden."""
         return (Field("value", MASK),)
 
@@ -57,7 +57,7 @@ class _Path(_Bare):
 
     _0: str
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         return (Field("path", self._0),)
 
 
@@ -68,7 +68,7 @@ class _Expiring(_Bare):
     _0: str
     expires_after: datetime | None = None
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """The secret, hidden, and when it ends."""
         return Field("value", MASK), Field("expires_after", _moment(self.expires_after))
 
@@ -79,7 +79,7 @@ class _Holder(_Bare, Generic[C]):
 
     _0: C
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """The credential inside, which hides its own secrets."""
         return (Field("credentials", self._0),)
 
@@ -91,7 +91,7 @@ class _Renewed(_Bare, Generic[C]):
     pickled_function: bytes
     current: C | None = None
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """What is known now; the function stays hidden, since it may carry secrets."""
         return (Field("current", self.current),)
 
@@ -108,7 +108,7 @@ class S3StaticCredentials(_Bare):
     session_token: str | None = None
     expires_after: datetime | None = None
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """The first letters of the key, everything else hidden."""
         return (
             Field("access_key_id", Verbatim(f"{self.access_key_id[:4]}****")),
@@ -152,7 +152,7 @@ class GcsBearerCredential(_Bare):
     bearer: str
     expires_after: datetime | None = None
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         """The token, hidden, and when it ends."""
         return Field("bearer", MASK), Field("expires_after", _moment(self.expires_after))
 

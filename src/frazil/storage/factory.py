@@ -140,8 +140,8 @@ def spelled_out(function: Function) -> Function:
         bound.apply_defaults()
         return function(*bound.args, **bound.kwargs)
 
-    called.__signature__ = shown  # type: ignore[attr-defined]
-    return called  # type: ignore[return-value]
+    called.__signature__ = shown  # type: ignore[attr-defined]  # what `inspect` and editors read
+    return called  # type: ignore[return-value]  # it is called as the function is
 
 
 class StorageFactory:

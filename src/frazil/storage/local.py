@@ -469,7 +469,7 @@ class LocalStorage(Storage):
     def url(self) -> str:
         return f"file://{quote(self._root) or '/'}"
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         yield Field("type", Verbatim("local filesystem"))
         yield Field("path", Verbatim(self.path))
 

@@ -183,7 +183,7 @@ class MemoryStorage(Storage):
     def url(self) -> str:
         return f"memory://{self._name or ''}"
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         yield Field("type", Verbatim("in-memory"))
         if self._name:
             yield Field("name", Verbatim(self._name))

@@ -120,7 +120,7 @@ class ObjectStorage(Storage):
     def connection(self) -> Mapping[str, str | None]:
         return self.place.connection
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         yield Field("type", Verbatim(self.place.kind))
         for name, value in self.place.fields():
             yield Field(name, Verbatim(value))

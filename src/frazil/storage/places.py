@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from obstore.store import AzureStore, GCSStore, HTTPStore
 
 from frazil.masking import bare_url
-from frazil.records import dataclass
 from frazil.storage import fence
 from frazil.storage.client_settings import Client, Provider
 from frazil.storage.credentials import (

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 POOL_THREADS: Final = 32
 """Requests wait most of the time, so there may be more threads than cores."""
-FEW: Final = 8
+FEW_CALLS: Final = 8
 """So many quick calls cost less in line than handing them to threads."""
 _in_pool: Final = threading.local()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.masking import MaskedRecord, shown_url
-from frazil.records import dataclass
 
 GAP: Final = 64 << 10
 """Ranges of one object that lie no further apart are read together,"""

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -14,7 +14,6 @@ from obstore.store import S3Store
 
 from frazil.logs import warn_once
 from frazil.model.config import ChecksumAlgorithm, S3Options
-from frazil.records import dataclass
 from frazil.storage import fence
 from frazil.storage.aws_profile import profile_key, profile_region
 from frazil.storage.client_settings import Client, Provider

@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from frazil.model.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
 from frazil.model.location import ParsedLocation
 from frazil.model.stores import S3_LIKE
-from frazil.records import dataclass
 from frazil.storage.base import Storage
 from frazil.storage.credentials import (
     AnyCredential,

@@ -199,7 +199,7 @@ class RedirectStorage(BulkReads, BulkWrites):
                 self._target = found
             return self._target
 
-    def shown_fields(self) -> Iterable[Field]:
+    def _shown_fields(self) -> Iterable[Field]:
         return Field("type", Verbatim("redirect")), Field("url", Verbatim(self.url))
 
     @property

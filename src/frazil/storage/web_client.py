@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -26,7 +26,6 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from frazil.errors import ErrorKind, StorageError
 from frazil.masking import MaskedRecord, bare_url
 from frazil.model.config import StorageSettings, StorageTimeoutSettings
-from frazil.records import dataclass
 from frazil.storage.client_settings import ATTEMPT_TIMEOUT_S, backoff_s, max_tries
 from frazil.storage.faults import shown_status, unreachable
 from frazil.storage.fence import ALLOWED, allowed_hosts, plain_host

@@ -126,8 +126,8 @@ class WrappedStorage(Storage):
     def advisory_lock(self) -> AbstractContextManager[None]:
         return self.inner.advisory_lock()
 
-    def shown_fields(self) -> Iterable[Field]:
-        return self.inner.shown_fields()
+    def _shown_fields(self) -> Iterable[Field]:
+        return self.inner._shown_fields()
 
 
 class BulkReads(WrappedStorage):
@@ -240,8 +240,8 @@ class LatencyStorage(WrappedStorage):
             inner, write_latency_ms=self.write_latency_ms, read_latency_ms=self.read_latency_ms
         )
 
-    def shown_fields(self) -> Iterable[Field]:
-        yield from super().shown_fields()
+    def _shown_fields(self) -> Iterable[Field]:
+        yield from super()._shown_fields()
         yield Field("write_latency_ms", self.write_latency_ms)
         yield Field("read_latency_ms", self.read_latency_ms)
 

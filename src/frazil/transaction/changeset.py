@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import ManifestFile, Move
 from frazil.model.nodes import ArrayNode, Dimension, ManifestRef, Node
-from frazil.records import dataclass
 from frazil.transaction.chunk_changes import ChunkChanges, sorted_coords
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -29,7 +29,6 @@ from frazil.model.history import (
 from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes
-from frazil.records import dataclass
 from frazil.storage.assets import log_key, manifest_key, snapshot_key
 from frazil.storage.pool import start_in_pool
 from frazil.transaction.changeset import ChangeSet

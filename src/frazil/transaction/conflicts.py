@@ -9,6 +9,7 @@ change of either side is in the result, and the log of ours tells of all that it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -20,7 +21,6 @@ from frazil.ids import NodeId, is_below, parent_path, paths_above
 from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
 from frazil.model.values import Conflict, ConflictType
-from frazil.records import dataclass
 from frazil.transaction.changeset import ArrayData, ChangeSet
 from frazil.transaction.tree import NodeTree, nodes_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -16,7 +16,6 @@ from frazil.formats.generation import CommitProtocol, Generation
 from frazil.model.chunks import ChunkRef, InlineRef, NativeRef, VirtualRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, RepoInfo
-from frazil.records import dataclass
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage, Version
 from frazil.storage.credentials import AnyCredential

@@ -7,7 +7,7 @@ the grid are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
@@ -24,7 +24,6 @@ from frazil.model.combining import FEW_CHANGES, concat, overlay
 from frazil.model.history import NODE_FIELDS, Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
 from frazil.model.values import Diff
-from frazil.records import dataclass
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.chunk_changes import ChunkChanges
 from frazil.transaction.tree import NodeTree, nodes_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.documents import damaged_document, read_document
 from frazil.model.nodes import Coordinates
-from frazil.records import dataclass
 
 METADATA: Final = "zarr.json"
 ZARR_V2_NAMES: Final = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata"})

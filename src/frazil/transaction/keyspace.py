@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +21,6 @@ from frazil.ids import paths_above
 from frazil.model.chunks import ChunkRef, VirtualRef
 from frazil.model.documents import require_json
 from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
-from frazil.records import dataclass
 from frazil.storage.base import Bytes
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.commit.base import Publication, RefStore, has_landed, moved
@@ -22,7 +22,6 @@ from frazil.errors import (
 )
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.history import SnapshotEntry, TransactionLog
-from frazil.records import dataclass
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.committing import Saved, commit_metadata, start_save
 from frazil.transaction.long_open import confirm_chunks

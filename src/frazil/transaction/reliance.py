@@ -8,13 +8,12 @@ elsewhere: rows are placed by labels, an append makes all arrays of a dimension 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from frazil.ids import NodeId, parent_path
 from frazil.model.history import NODE_FIELDS, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import Conflict, ConflictType
-from frazil.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from frazil.commit.base import RefStore
@@ -17,7 +18,6 @@ from frazil.masking import shown_url
 from frazil.model.nodes import ArrayNode
 from frazil.opening import ENTRY_FOLDERS, ENTRY_KEYS, is_entry_point
 from frazil.progress import Tell
-from frazil.records import dataclass
 from frazil.repository import Repository
 from frazil.run import JobReport, LocalRunner, Runner, by_size, commit_job, run_with_progress
 from frazil.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -16,7 +16,6 @@ from frazil.model.documents import document_of
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Node
 from frazil.progress import Tell
-from frazil.records import dataclass
 from frazil.run import (
     EMPTY_GROUP,
     JobReport,

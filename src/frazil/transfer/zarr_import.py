@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from frazil.model.chunks import ChunkTable
 from frazil.model.combining import concat
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
-from frazil.records import dataclass
 from frazil.repository import Repository
 from frazil.run import (
     JobReport,

@@ -21,6 +21,8 @@ from frazil.model.chunks import ABSENT, ChunkTable, ChunkType
 from frazil.model.config import ObjectStoreConfig, VirtualChunkContainer
 from frazil.model.stores import AnyObjectStoreConfig
 from frazil.model.strings import StringPool, merge_pools
+from frazil.progress import Tell
+from frazil.run import LocalRunner, Runner, by_size, run_with_progress
 from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
 from frazil.storage.base import Storage, absent
 from frazil.storage.local import LocalStorage
@@ -35,6 +37,10 @@ from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, UpgradeSource
 Relocate: TypeAlias = Callable[[ChunkTable], ChunkTable]
 """Lets references point to where the chunk objects will be."""
 
+PORTION_BYTES: Final = 256 << 20
+"""Bytes that one thread or task copies: some seconds of work, so that a retry repeats little,"""
+PORTION_CHUNKS: Final = 2048
+"""and how many chunk objects it copies or links."""
 MOVED_AT_ONCE: Final = 1024
 """Objects that are linked or copied between two looks at the whole."""
 
@@ -77,9 +83,29 @@ def transfers_of(source: UpgradeSource, needs: RowSet, mode: ChunkMode) -> Trans
     return Transfers(tuple(wanted), missing)
 
 
-def mover(source: UpgradeSource, mode: ChunkMode) -> Move:
-    """How this process links or copies chunk objects."""
-    return partial(move_chunks, source.files.storage, source.place, mode)
+def mover(
+    source: UpgradeSource,
+    mode: ChunkMode,
+    *,
+    runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
+    progress: Tell | None = None,
+) -> Move:
+    """How chunk objects are linked or copied: in portions, which a runner does."""
+    work = partial(move_chunks, source.files.storage, source.place, mode)
+
+    def move(transfers: Sequence[Transfer]) -> None:
+        sizes = [1 if mode is ChunkMode.LINK else each.size_bytes for each in transfers]
+        portions = [
+            [transfers[number] for number in part]
+            for part in by_size(sizes, PORTION_BYTES, PORTION_CHUNKS)
+        ]
+        counts = [*map(len, portions)]
+        for _ in run_with_progress(
+            runner, work, portions, progress, "chunks", counts=counts, size_bytes=sum(sizes)
+        ):
+            pass
+
+    return move
 
 
 def move_chunks(

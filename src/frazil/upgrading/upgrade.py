@@ -125,7 +125,7 @@ def upgrade(
 ) -> UpgradeReport:
     """Make a repository from before spec 1 one of spec 1 or 2; open it anew afterwards.
 
-    `make_move` tells who links or copies chunk objects; by default this process does.
+    `make_move` tells how chunk objects are linked or copied; by default this process does it.
 
     Raises:
         ReadOnlyError: the storage cannot be written to.

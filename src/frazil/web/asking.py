@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 
 from frazil.cli.answers import Exit, exit_code
 from frazil.errors import FrazilError, InvalidInputError, StorageError
-from frazil.records import dataclass
 from frazil.session import Session
 from frazil.transaction.keys import clean_path
 from frazil.web.library import ServedRepository

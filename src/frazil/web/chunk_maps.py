@@ -50,12 +50,14 @@ def written_map(
         found[here & (found < 0)] = number
         if (found >= 0).all():
             break
+    # For mypy: numpy calls it Any.
     return np.where(present, found, -1).tolist()  # type: ignore[no-any-return]
 
 
 def changed_map(chunks: npt.NDArray[Any], axes: MapAxes) -> list[int]:
     """How many of some chunks lie in each cell."""
     cells, _ = cells_of_chunks(chunks, axes)
+    # For mypy: numpy calls it Any.
     return np.bincount(cells, minlength=axes.rows * axes.columns).tolist()  # type: ignore[no-any-return]
 
 

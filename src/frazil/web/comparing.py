@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,7 +15,6 @@ from frazil.errors import FrazilError
 from frazil.ids import ManifestId, NodeId
 from frazil.model.nodes import ArrayNode, Node
 from frazil.model.values import Diff
-from frazil.records import dataclass
 from frazil.session import Session
 from frazil.transaction.working import WorkingState
 from frazil.web.settings import RequestLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
@@ -14,7 +14,6 @@ from frazil.errors import FrazilError, NotFoundError
 from frazil.ids import SnapshotId
 from frazil.masking import safe, shown_url
 from frazil.model.values import SnapshotInfo
-from frazil.records import dataclass
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.trust import split_word

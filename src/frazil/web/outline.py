@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass
 
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.transaction.working import WorkingState
 
 

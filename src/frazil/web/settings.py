@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from frazil.errors import InvalidInputError
-from frazil.records import dataclass
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,7 +20,6 @@ from frazil.cf.decoding import TEXT, DecodedValues, Decoder, Rules, decoder_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.masking import clean
 from frazil.model.nodes import ArrayNode
-from frazil.records import dataclass
 from frazil.session import Session
 from frazil.web.settings import RequestLimits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy.typing as npt
 
 from frazil.ids import NodeId
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
-from frazil.records import dataclass
 from frazil.transaction.opened import context_of
 from frazil.web.library import ServedRepository
 from frazil.web.settings import RequestLimits

@@ -7,11 +7,11 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, TypeVar
 
 from frazil.errors import StorageError
-from frazil.records import dataclass
 from frazil.web.settings import RequestLimits
 
 T = TypeVar("T")

@@ -11,13 +11,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from frazil.errors import InvalidInputError, NotFoundError
-from frazil.records import dataclass
 from frazil.transaction.keys import MetadataKey
 from frazil.transaction.keyspace import (
     ByteRange,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
@@ -16,7 +17,6 @@ from xarray.backends.zarr import ZarrBackendEntrypoint
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.envelope import MAGIC
 from frazil.masking import MaskedRecord
-from frazil.records import dataclass
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.by_url import storage_from_url
@@ -184,6 +184,7 @@ class FrazilBackend(BackendEntrypoint):
         names = VersionChoice.__dataclass_fields__
         chosen = {name: options.pop(name) for name in names if name in options}
         return ZarrBackendEntrypoint().open_groups_as_dict(
+            # For mypy: a Zarr store will do.
             open_store(filename_or_obj, VersionChoice(**chosen)),  # type: ignore[arg-type]
             consolidated=False,
             zarr_format=3,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy.typing as npt
@@ -16,12 +16,12 @@ import xarray as xr
 from xarray.backends.zarr import ZarrStore
 
 from frazil.distributed import in_session
-from frazil.records import dataclass
 from frazil.session import Session
 
 try:
     from xarray.backends.writers import _validate_dataset_names, dump_to_store
 except ImportError:  # xarray before 2025.10
+    # Which of both there is depends on the release.
     from xarray.backends.api import (  # type: ignore[attr-defined,no-redef,unused-ignore]
         _validate_dataset_names,
         dump_to_store,
@@ -147,6 +147,7 @@ def _write_metadata(
     _validate_dataset_names(dataset)
     store._validate_encoding(encoding)
     pending = PendingArrays()
+    # For mypy: xarray has no types for it.
     dump_to_store(dataset, store, pending, encoding=encoding)  # type: ignore[no-untyped-call]
     return pending
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -23,25 +22,11 @@ from frazil.model.nodes import ArrayNode
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.base import Bytes, Storage
-from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 
 GRID = (50, 60)
 SMALL = Packing(max_object=10_000, max_chunk=3_000)
-
-
-@pytest.fixture(params=["memory", "local", "distant"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """Storages that take packs in line and in the background."""
-    match request.param:
-        case "memory":
-            return MemoryStorage()
-        case "local":
-            return LocalStorage(tmp_path)
-        case _:
-            return LatencyStorage(MemoryStorage())
 
 
 def begin(storage: Storage) -> tuple[Session, ArrayNode]:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,7 @@ from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
 from tests.support.arrays import numbers, session_with, zarr_array
+from tests.support.rectilinear import RECTILINEAR
 
 SHAPE, CHUNKS = (23, 17), (5, 4)
 
@@ -215,22 +215,9 @@ class TestReferences:
         assert len([key for _, key in storage.calls if key.startswith("chunks/")]) == 2
 
     def test_rectilinear_grids(self) -> None:
-        document = {
-            "zarr_format": 3,
-            "node_type": "array",
-            "shape": [12, 10],
-            "data_type": "int32",
-            "chunk_grid": {
-                "name": "rectilinear",
-                "configuration": {"kind": "inline", "chunk_shapes": [[[3, 2], 1, 8], 4]},
-            },
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": -1,
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-        }
         session = Repository.create(MemoryStorage()).writable_session("main")
         keys = KeySpace(session.state)
-        keys.set("a/zarr.json", json.dumps(document).encode())
+        keys.set("a/zarr.json", RECTILINEAR)
         values = numbers((15, 12), "i4")
         starts, sizes = (0, 3, 6, 7), (3, 3, 1, 8)
         for row, (start, size) in enumerate(zip(starts, sizes, strict=True)):

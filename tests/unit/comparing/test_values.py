@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from frazil.transaction.keyspace import KeySpace
 from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 from tests.support.ages import AT_ONCE
+from tests.support.rectilinear import RECTILINEAR
 from tests.unit.codec_pipeline.test_dispatch import Mirror
 
 
@@ -287,22 +287,9 @@ def test_virtual_chunks_are_read_from_their_sources(tmp_path: Path) -> None:
 
 def test_chunks_of_different_lengths_are_compared() -> None:
     repo = frazil.Repository.create(frazil.in_memory_storage())
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": [12, 10],
-        "data_type": "int32",
-        "chunk_grid": {
-            "name": "rectilinear",
-            "configuration": {"kind": "inline", "chunk_shapes": [[[3, 2], 1, 8], 4]},
-        },
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": -1,
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
-    }
     session = repo.writable_session("main")
     keys = KeySpace(session.state)
-    keys.set("a/zarr.json", json.dumps(document).encode())
+    keys.set("a/zarr.json", RECTILINEAR)
     keys.set("a/c/3/2", np.full((8, 4), 5, "<i4").tobytes())
     first = session.commit("one chunk")
     session = repo.writable_session("main")

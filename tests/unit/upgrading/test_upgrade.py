@@ -38,6 +38,7 @@ from frazil.transaction.opened import context_of
 from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
 from frazil.upgrading.chunks import Move, Transfer, mover
 from frazil.upgrading.source import LEGACY_ID, ChunkMode, UpgradeSource
+from frazil.upgrading.upgrade import upgrade
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import (
     files_at,
@@ -276,7 +277,7 @@ def test_a_commit_that_slips_in_is_converted(spec: str) -> None:
         real = mover(source, mode)
         return move
 
-    upgrade_older(place, move=meanwhile)
+    upgrade(context_of(Repository.open(place)), make_move=meanwhile)
     new = Repository.open(place)
     assert new.lookup_branch("dev") == done[0]
     session = new.readonly_session("dev")

@@ -13,10 +13,10 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from frazil.formats.legacy.messages import Single
-from frazil.records import dataclass
 
 JSON: TypeAlias = Any
 Scalar: TypeAlias = Any

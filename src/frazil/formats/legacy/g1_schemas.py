@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.envelope import justified, references_justified, too_large
 from frazil.formats.legacy.header import MAX_MESSAGE
-from frazil.records import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ swaps the file. Keys we do not know stay where they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import AlreadyExistsError, ErrorKind, FormatError, RefNotFoundError
@@ -19,7 +19,6 @@ from frazil.formats.ref_files import RefKind
 from frazil.ids import SnapshotId
 from frazil.model.history import MAX_MICROS, Metadata
 from frazil.model.marks import merged_marks, with_marks
-from frazil.records import dataclass
 
 Value: TypeAlias = Any
 

@@ -7,7 +7,7 @@ are told apart by their content: a name holds no byte below the space, the numbe
 from __future__ import annotations
 
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -16,7 +16,6 @@ import zstandard
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import HEADER as LONG_HEADER
 from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, body_compressor, unpack
-from frazil.records import dataclass
 
 SHORT_HEADER: Final = struct.Struct("<12s12sBBB")
 SHORT, LONG = SHORT_HEADER.size, LONG_HEADER.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -12,7 +12,6 @@ from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.header import BARE, LONG, SEED, Wrapping
 from frazil.formats.legacy.records import ManifestRecord
-from frazil.records import dataclass
 
 
 class IdForm(Enum):

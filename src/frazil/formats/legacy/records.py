@@ -8,7 +8,7 @@ and every encoder gets them again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -19,7 +19,6 @@ from frazil.formats.legacy.header import BARE, Wrapping
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import Metadata, Micros, Snapshot
-from frazil.records import dataclass
 
 Nanos: TypeAlias = int
 """Nanoseconds since 1970 UTC: the old libraries kept that many digits."""

@@ -6,6 +6,7 @@ put `branch:` and `tag:` before the names, and G3 came to `branch.` and `tag.`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -32,7 +33,6 @@ from frazil.formats.ref_files import (
     read_ref,
 )
 from frazil.ids import SnapshotId
-from frazil.records import dataclass
 
 MOVED: Final = "moved_to"
 DELETED: Final = "deleted"

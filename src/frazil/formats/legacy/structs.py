@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
@@ -31,7 +31,6 @@ from frazil.formats.legacy.records import Names, Nanos
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford, node_path
 from frazil.model.history import MAX_MICROS, to_datetime
 from frazil.model.nodes import Dimension, Extents
-from frazil.records import dataclass
 
 Value: TypeAlias = Any
 Id = TypeVar("Id", bound=ObjectId)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
@@ -27,7 +28,6 @@ from frazil.formats.zarr_meta import MAX_CHUNKS, checked_names, malformed, numbe
 from frazil.ids import NodeId
 from frazil.model.history import Metadata
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
-from frazil.records import dataclass
 
 JSON: TypeAlias = Any
 REGULAR: Final = "regular"

@@ -5,9 +5,7 @@ The work itself is in `frazil.ingestion`, `frazil.transfer` and `frazil.upgradin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from frazil.errors import invalid_option
 from frazil.ingestion import reports
@@ -15,17 +13,15 @@ from frazil.ingestion.pipeline import branch_of
 from frazil.ingestion.pipeline import ingest as ingest_here
 from frazil.ingestion.request import Files, IngestOptions
 from frazil.progress import Tell
-from frazil.run import JobReport, by_size, run_with_progress
+from frazil.run import JobReport
 from frazil.spark import tasks
-from frazil.spark.location import RepositoryLocation, open_pinned
+from frazil.spark.location import open_pinned
 from frazil.spark.options.table import STORAGE
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, target_of
-from frazil.transaction.opened import context_of
 from frazil.transfer import cloning, zarr_export, zarr_import
-from frazil.upgrading.chunks import Move, Transfer, move_chunks, mover
-from frazil.upgrading.source import ChunkMode, UpgradeReport, UpgradeSource
-from frazil.upgrading.upgrade import upgrade as run_upgrade
+from frazil.upgrade import upgrade_older as upgrade_here
+from frazil.upgrading.source import ChunkMode, UpgradeReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,12 +149,6 @@ def ingest(
     return ingest_here(files, storage, runner=runner, progress=progress, **options)
 
 
-TASK_BYTES: Final = 256 << 20
-"""Bytes that one task copies: some seconds of work, so that a retry repeats little."""
-TASK_CHUNKS: Final = 2048
-"""Chunk objects that one item of work deals with, unless they are larger than that."""
-
-
 def upgrade_older(
     url: str,
     *,
@@ -189,29 +179,11 @@ def upgrade_older(
     target = tasks.target_of(url, options)
     if target.ref is not None:
         raise invalid_option("a repository is upgraded as a whole: leave the version out")
-    location = target.location
-
-    def make_move(source: UpgradeSource, how: ChunkMode) -> Move:
-        if source.files.storage is not source.place:
-            return mover(source, how)  # the other storage is known to the state file alone
-        runner, work = SparkRunner(spark), partial(_move, location, how)
-
-        def move(transfers: Sequence[Transfer]) -> None:
-            sizes = [1 if how is ChunkMode.LINK else each.size_bytes for each in transfers]
-            parts = by_size(sizes, TASK_BYTES, TASK_CHUNKS)
-            items = [[transfers[number] for number in part] for part in parts]
-            counts = [len(item) for item in items]
-            for _ in run_with_progress(runner, work, items, progress, "chunks", counts=counts):
-                pass
-
-        return move
-
-    return run_upgrade(
-        context_of(location.open()), to=to, mode=mode, dry_run=dry_run, make_move=make_move
+    return upgrade_here(
+        target.location.open(),
+        to=to,
+        mode=mode,
+        dry_run=dry_run,
+        runner=SparkRunner(spark),
+        progress=progress,
     )
-
-
-def _move(location: RepositoryLocation, mode: ChunkMode, transfers: Sequence[Transfer]) -> None:
-    """Link or copy some chunk objects, in a task."""
-    storage = location.storage()
-    move_chunks(storage, storage, mode, transfers)

@@ -8,7 +8,7 @@ Spark's shuffle to the task that puts a target chunk together.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
@@ -115,10 +115,21 @@ def rechunk(
     for number, plan in enumerate(plans):
         table = gathered.table(number, len(plan.shape))
         _put(writing, session if target is not None else None, plan, table)
-    text = message or f"Rechunk {', '.join(plan.path for plan in plans)}"
+    return _commit(writing, plans, gathered, runner, readers, message)
+
+
+def _commit(
+    writing: Session,
+    plans: Sequence[RechunkPlan],
+    gathered: GatheredChunks,
+    runner: SparkRunner,
+    readers: int,
+    message: str | None,
+) -> JobReport:
+    paths = tuple(plan.path for plan in plans)
+    text = message or f"Rechunk {', '.join(paths)}"
     counts = {"added-chunks": gathered.chunks, "added-bytes": gathered.bytes}
     commit = commit_job(writing, "rechunk", text, {**counts, **runner.facts()})
-    paths = tuple(plan.path for plan in plans)
     shuffled = tuple(plan.path for plan in plans if plan.needs_shuffle)
     return JobReport(commit, paths, gathered.chunks, gathered.bytes, readers, shuffled)
 

@@ -20,10 +20,9 @@ from frazil.session import Session
 from frazil.spark import tasks, worker
 from frazil.spark.location import Pinned
 from frazil.spark.reading.columns import arrow_schema, row_batch, struct
-from frazil.spark.runner import SparkRunner
+from frazil.spark.runner import SparkRunner, items_frame, over_items
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
-from frazil.spark.upkeep.garbage import items_frame, over_items
 from frazil.spark.upkeep.procedure import ProcedureTarget, Row, procedure
 from frazil.transaction.opened import context_of
 
@@ -193,7 +192,7 @@ def _singly(item: DiffTask, pair: Pair) -> Iterator[tuple[ComparisonPart, Box]]:
 
 def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
     old, new = map(worker.session_at, pinned)
-    for item in over_items(batches):
+    for _, item in over_items(batches):
         pair = item.nodes(old, new)
         rows: list[Row] = []
         for portion, box in _singly(item, pair):
@@ -208,7 +207,7 @@ def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
 
 def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
     old, new = map(worker.session_at, pinned)
-    for item in over_items(batches):
+    for _, item in over_items(batches):
         pair = item.nodes(old, new)
         assert pair.common is not None
         for portion, _ in _singly(item, pair):

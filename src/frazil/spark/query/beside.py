@@ -13,9 +13,9 @@ from typing import Final
 
 from sqlglot import TokenType, exp
 
-from frazil.spark.query.aggregates import Where
 from frazil.spark.query.functions import SCALARS
 from frazil.spark.query.linear import Refusal
+from frazil.spark.query.rewriting import Where
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.query.tokens import Block, Tokens, TokenSpan

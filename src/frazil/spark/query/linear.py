@@ -23,7 +23,7 @@ class Refusal(Exception):
     """Why a SELECT is not rewritten."""
 
 
-def is_bare(text: str) -> bool:
+def is_column(text: str) -> bool:
     """Whether an expression is a column and nothing else."""
     return isinstance(_parsed(text), exp.Column)
 

@@ -74,7 +74,7 @@ class _Merge:
         return [name for name in data if name in named]
 
 
-def merge(statement: Statement) -> DataFrame:
+def merge_into(statement: Statement) -> DataFrame:
     """`MERGE INTO name USING source ON condition WHEN [NOT] MATCHED [AND …] THEN …`."""
     found = _parsed(statement, Phrase(after_first_word(statement)))
     where = found.where

@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from frazil.errors import invalid_option
 from frazil.spark.errors import spark_errors, without_pyspark_logging
-from frazil.spark.query.aggregates import added, alone
 from frazil.spark.query.dialect import DIALECT
+from frazil.spark.query.formulas import added, alone
 from frazil.spark.query.literals import row_text
 from frazil.spark.query.names import ResolvedName, resolve_name
 from frazil.spark.query.readings import Reading

@@ -215,7 +215,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "create": _by("changing", "create"),
     "update": _by("changing", "update"),
     "delete": _by("changing", "delete"),
-    "merge": _by("merging", "merge"),
+    "merge": _by("merging", "merge_into"),
 }
 """what is done, by the first word of a statement"""
 _WRITING: Final = ("insert", "create", "update", "delete", "merge")

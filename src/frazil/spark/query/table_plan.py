@@ -11,21 +11,20 @@ from sqlglot import TokenType, exp
 
 from frazil.spark.errors import spark_errors, without_pyspark_logging
 from frazil.spark.query import here
-from frazil.spark.query.aggregates import (
-    RewrittenSelect,
+from frazil.spark.query.beside import ELSEWHERE, NOWHERE, WhereParts, require_joinable
+from frazil.spark.query.classes import terms_of
+from frazil.spark.query.conditions import Conjunct, Pushed, push_conditions
+from frazil.spark.query.formulas import RewrittenSelect, added
+from frazil.spark.query.functions import SCALARS
+from frazil.spark.query.linear import Refusal
+from frazil.spark.query.readings import Reading, first_cells
+from frazil.spark.query.rewriting import (
     Where,
-    added,
     has_aggregates,
     plain_names,
     rewrite,
     unknown_calls,
 )
-from frazil.spark.query.beside import ELSEWHERE, NOWHERE, WhereParts, require_joinable
-from frazil.spark.query.classes import terms_of
-from frazil.spark.query.conditions import Conjunct, Pushed, push_conditions
-from frazil.spark.query.functions import SCALARS
-from frazil.spark.query.linear import Refusal
-from frazil.spark.query.readings import Reading, first_cells
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced, replaced

@@ -15,7 +15,7 @@ from typing import Any, Final
 from frazil.cf.decoding import DecodedValues
 from frazil.spark.reading.runs import Runs, require_few
 from frazil.spark.reading.scan import Column, Scan
-from frazil.spark.reading.selecting import holds, literal
+from frazil.spark.reading.selecting import literal, satisfied
 from frazil.spark.reading.stored import Places, numbers_of, read_coordinate
 from frazil.spark.reading.where import (
     All,
@@ -109,7 +109,7 @@ def _labelled(scan: Scan, leaf: Compare | OneOf | IsNull, within: Runs) -> Runs:
     column = scan.coordinates[leaf.name]
     found: list[Runs] = []
     for places in within.pieces(PIECE):
-        mask = holds(leaf, axis_values(scan, column, places))
+        mask = satisfied(leaf, axis_values(scan, column, places))
         if isinstance(places, slice):
             found.append(Runs.where(mask, places.start))
         else:

@@ -160,6 +160,7 @@ class ClassRuns:
         return np.diff(self.starts, append=len(self.order))
 
 
+# `pick` is a function of numpy.
 def _joint(pick: Any, one: Values, two: Values, n: Counts, m: Counts) -> Values:  # noqa: ANN401
     with np.errstate(invalid="ignore"):
         found: Values = np.where(n == 0, two, np.where(m == 0, one, pick(one, two)))

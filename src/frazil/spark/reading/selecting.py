@@ -167,7 +167,7 @@ def matches(condition: Condition, look: Look, numbers: Numbers) -> Mask:
         case Positions():
             return _at(condition, numbers(condition.name))
         case _:
-            return holds(condition, look(condition.name))
+            return satisfied(condition, look(condition.name))
 
 
 def _at(chosen: Positions, numbers: npt.NDArray[np.int64]) -> Mask:
@@ -182,7 +182,7 @@ def _at(chosen: Positions, numbers: npt.NDArray[np.int64]) -> Mask:
     return inside if chosen.step == 1 else inside & ((numbers - chosen.start) % chosen.step == 0)
 
 
-def holds(leaf: Compare | OneOf | IsNull, decoded: DecodedValues) -> Mask:
+def satisfied(leaf: Compare | OneOf | IsNull, decoded: DecodedValues) -> Mask:
     """Tell for each value whether a comparison holds."""
     values = decoded.values
     absent = decoded.missing

@@ -52,10 +52,10 @@ try:
     )
 except ImportError:  # Spark 4.1 reads all there is
 
-    class ReadLimit:  # type: ignore[no-redef]
+    class ReadLimit:  # type: ignore[no-redef]  # in place of the import
         """What newer Sparks have."""
 
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]  # in place of the import
         """What newer Sparks have."""
 
 

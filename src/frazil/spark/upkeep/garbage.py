@@ -6,11 +6,10 @@ commit, and what must happen in order, such as deletes.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +28,7 @@ from frazil.model.values import GCSummary
 from frazil.spark import tasks
 from frazil.spark.location import RepositoryLocation
 from frazil.spark.reading.columns import arrow_schema, row_batch
-from frazil.spark.runner import SparkRunner, slots
+from frazil.spark.runner import SparkRunner, items_frame, over_items, slots
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.procedure import LONG, TEXT, columns
@@ -98,21 +97,6 @@ def inventory_listing(inventory: DataFrame) -> DataFrame:
         f.unix_micros(chosen["created_at"].cast("timestamp")).alias("created_us"),
     )
     return frame.where("key != ''")
-
-
-def items_frame(spark: SparkSession, items: Sequence[Any]) -> DataFrame:
-    """Small records as rows, spread over tasks."""
-    packed = [pickle.dumps(item, pickle.HIGHEST_PROTOCOL) for item in items]
-    given = pa.table({"item": pa.array(packed, pa.binary())})
-    tasks = max(1, min(len(items), 3 * slots(spark)))
-    return spark.createDataFrame(given, "item binary").repartition(tasks)
-
-
-def over_items(batches: Batches) -> Iterator[Any]:
-    """The records of `items_frame`, in a task."""
-    for batch in batches:
-        for item in batch.column(0).to_pylist():
-            yield pickle.loads(item)  # the driver's
 
 
 # --- garbage ---
@@ -211,7 +195,7 @@ def _live_chunks(
 
     def work(batches: Batches) -> Batches:
         assets = context_of(location.open()).assets
-        for manifest_id in over_items(batches):
+        for _, manifest_id in over_items(batches):
             ids = np.unique(assets.fresh_native_chunks(manifest_id), axis=0)
             yield row_batch([(CHUNKS + name,) for name in crockford_many(ids)], _KEYS)
 

@@ -36,11 +36,13 @@ def _method(procedure: Procedure) -> Any:  # noqa: ANN401 - a function of any si
     owner = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     signature = inspect.Signature([owner, *procedure.signature.parameters.values()])
 
+    # The arguments are those of the procedure.
     def method(self: ProcedureMethods, *args: Any, **kwargs: Any) -> DataFrame:  # noqa: ANN401
         given = signature.bind(self, *args, **kwargs).arguments
         del given["self"]
         return self.call(procedure.name, **given)
 
+    # What `inspect` and editors read.
     method.__signature__ = signature  # type: ignore[attr-defined]
     method.__name__ = procedure.name
     method.__qualname__ = f"{ProcedureMethods.__name__}.{procedure.name}"

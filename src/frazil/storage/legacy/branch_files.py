@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from frazil.errors import StorageError
@@ -16,7 +16,6 @@ from frazil.formats.legacy.refs import (
     RefPrefix,
     parse_ref_key,
 )
-from frazil.records import dataclass
 from frazil.storage.base import Storage
 
 

@@ -11,7 +11,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -36,7 +36,6 @@ from frazil.model.chunks import ChunkTable
 from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
-from frazil.records import dataclass
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, Version, absent
 from frazil.storage.legacy.files import UNNAMED, LegacyFiles, NameBook
 

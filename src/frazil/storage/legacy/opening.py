@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
@@ -14,7 +14,6 @@ from frazil.formats.legacy.records import SnapshotRecord
 from frazil.formats.legacy.refs import RefLayout, decode_ref
 from frazil.masking import bare_url
 from frazil.model.history import Snapshot
-from frazil.records import dataclass
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.legacy.branch_files import MainBranch, find_main
