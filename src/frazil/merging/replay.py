@@ -24,7 +24,7 @@ from frazil.merging.states import StoredState, logged_between
 from frazil.merging.three_way import MergeInputs
 from frazil.model.history import SnapshotEntry
 from frazil.model.lineage import CHERRY_PICKED_FROM, REVERTS
-from frazil.model.marks import Marks, own_marks, taken_back
+from frazil.model.marks import Marks, brought, own_marks, taken_back
 from frazil.model.plain import JSON
 from frazil.transaction.context import Context
 
@@ -44,7 +44,7 @@ def cherry_pick(
     change = (_parent(context, entry), snapshot_id)
     subject = ReportSubject("cherry-pick", onto, snapshot_id, snapshot_id, change[:1], options)
     origin = {CHERRY_PICKED_FROM: str(snapshot_id)}
-    return _replay(context, subject, change, entry.message, origin, own_marks(entry.metadata))
+    return _replay(context, subject, change, entry.message, origin, _marks(context, entry))
 
 
 def revert(
@@ -95,6 +95,13 @@ def _replay(
         return finish(context, now, planned, words, origin, marks)
 
     return settled(until_still(attempt))
+
+
+def _marks(context: Context, entry: SnapshotEntry) -> Marks:
+    """The marks of the work that a commit did or took in."""
+    if entry.parent_id is None or entry.pruned_ancestor_tx_logs:
+        return own_marks(entry.metadata)  # it carries those of expired ancestors too
+    return brought(entry.metadata, context.refs.entry(entry.parent_id).metadata)
 
 
 def _parent(context: Context, entry: SnapshotEntry) -> SnapshotId:
