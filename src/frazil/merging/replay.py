@@ -17,7 +17,7 @@ from frazil.merging.applying import (
     tip_to_change,
     until_still,
 )
-from frazil.merging.graph import expired_base, was_adopted
+from frazil.merging.graph import expired_base, follows_expired
 from frazil.merging.policies import decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import StoredState, logged_between
@@ -118,7 +118,6 @@ def _parent(context: Context, entry: SnapshotEntry) -> SnapshotId:
         except SnapshotNotFoundError:
             raise expired_base(parent) from None
         return parent
-    is_root = context.refs.entry(entry.parent_id).parent_id is None
-    if is_root and was_adopted(context, entry.id, entry.parent_id):
+    if follows_expired(context, entry):
         raise expired_base(entry.id)
     return entry.parent_id
