@@ -385,6 +385,23 @@ def test_a_restarted_query_writes_nothing_twice(spark: SparkSession, tmp_path: P
     np.testing.assert_array_equal(found.wind.sel(lat=expected.lat), expected.wind)
 
 
+def test_a_new_query_with_the_checkpoint_of_another_is_not_taken_for_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Who deletes a checkpoint begins with batch 0 once more, which has other rows."""
+    url, state = str(tmp_path / "repo"), tmp_path / "state"
+    for first in (0, 2):
+        source = str(tmp_path / f"in-{first}")
+        rows = spark.createDataFrame(days(first, first + 2).to_pandas())
+        rows.coalesce(1).write.parquet(source)
+        writer = spark.readStream.schema(rows.schema).parquet(source).writeStream
+        writer = writer.format("frazil").option("checkpointLocation", str(state))
+        writer = writer.option("dims", "time, lat, lon").option("append-dim", "time")
+        writer.trigger(availableNow=True).start(url).awaitTermination()
+        shutil.rmtree(state)
+    np.testing.assert_array_equal(opened(url).wind.sel(lat=DAYS.lat), DAYS.wind[:4])
+
+
 def test_a_source_chunked_in_space_is_copied_at_a_limited_rate(
     spark: SparkSession, repo: Path, tmp_path: Path
 ) -> None:
