@@ -258,7 +258,7 @@ def test_a_stream_gives_what_expired_commits_changed(tmp_path: Path, spec: int) 
     session.commit("made")
     for day in range(10, 13):
         write_here(path, days(day, day + 1), append_dim="time")
-    since = {"start-snapshot-id": root}
+    since: dict[str, Any] = {"start-snapshot-id": root}
     assert len(made.expire_snapshots(datetime.now(UTC))) >= 3
     for limit in (ReadMaxRows(1), EVERYTHING):
         batches = [*taken(stream_here(path, **since), limit)]
