@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+import zarr
 
 from frazil.ingestion.reports import IngestStatus
 from frazil.repository import Repository
@@ -71,6 +72,53 @@ def test_a_file_goes_in_again_after_its_ingest_was_reverted(
     if is_squashed:
         squash(repository)
     assert take(repo, *files, append=True).status is IngestStatus.COMMITTED
+    xr.testing.assert_equal(seen(repo), decoded(0, 1))
+    assert take(repo, *files, append=True).status is IngestStatus.UNCHANGED
+
+
+def merged(repository: Repository) -> str:
+    """The commit of a merge that brings main what it has lost."""
+    repository.create_branch("side", repository.lookup_branch("main"))
+    repository.reset_branch("main", ids(repository)[1])
+    return repository.versions.merge("side", ff=False).snapshot_id or ""
+
+
+def squashed(repository: Repository) -> str:
+    """The commit that all but the first ingest are united in, with a later one."""
+    write(repository)
+    return repository.versions.squash("main", ids(repository)[2]).snapshot_id or ""
+
+
+def write(repository: Repository) -> None:
+    with repository.transaction("main", message="other") as store:
+        zarr.create_group(store, path="other")
+
+
+@pytest.mark.parametrize("take_in", [merged, squashed])
+def test_files_go_in_again_after_the_commit_that_took_theirs_in_was_reverted(
+    tmp_path: Path, take_in: Callable[[Repository], str]
+) -> None:
+    files, repo = archive(tmp_path / "files", 2), tmp_path / "repo"
+    take(repo, files[0])
+    take(repo, files[1], append=True)
+    repository = Repository.open(LocalStorage(repo))
+    repository.versions.revert(take_in(repository))
+    xr.testing.assert_equal(seen(repo), decoded(0))
+    assert take(repo, *files, append=True).status is IngestStatus.COMMITTED
+    xr.testing.assert_equal(seen(repo), decoded(0, 1))
+
+
+@pytest.mark.parametrize("take_in", [merged, squashed])
+def test_files_are_known_where_the_commit_that_took_theirs_in_is_picked(
+    tmp_path: Path, take_in: Callable[[Repository], str]
+) -> None:
+    files, repo = archive(tmp_path / "files", 2), tmp_path / "repo"
+    take(repo, files[0])
+    take(repo, files[1], append=True)
+    repository = Repository.open(LocalStorage(repo))
+    made = take_in(repository)
+    repository.reset_branch("main", ids(repository)[1])
+    repository.versions.cherry_pick(made, "main")
     xr.testing.assert_equal(seen(repo), decoded(0, 1))
     assert take(repo, *files, append=True).status is IngestStatus.UNCHANGED
 

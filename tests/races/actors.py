@@ -706,6 +706,11 @@ def _all() -> Iterator[Operation]:
         garbage_before(), runner=LocalRunner(1)))  # fmt: skip
     yield one("compact", lambda me: me.repo.space.compact("main", message=me.name), optional=True)
     yield one("analyze", lambda me: me.repo.audit.analyze(), repeatable=True)
+    yield one("analyze-by-tasks", lambda me: me.repo.audit.analyze(
+        "main", runner=LocalRunner(1)), repeatable=True)  # fmt: skip
+    yield one("analyzed+commit+analyze", lambda me: write(me, "a/c/0"),
+              lambda me: me.repo.audit.analyze("main"),
+              before=lambda me: me.repo.audit.analyze())  # fmt: skip
     yield one("analyze-often", lambda me: me.repo.audit.analyze("dev"), before=analyze_often,
               repeatable=True)  # fmt: skip
     yield one("analyzed+collect", collect, before=lambda me: me.repo.audit.analyze())

@@ -6,7 +6,7 @@ and the repository must be whole, be it the old or the new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -37,6 +37,7 @@ from tests.support.stepping import InterruptedStorage, Moment
 Act = Callable[[Storage], object]
 STRIDE: Final = 11
 """Others come before one call in so many, at other ones in each test; `make soak` has more."""
+READS: Final = frozenset({"get", "fetch", "head", "list"})
 CASES: Final = [
     ("g1", 2, STRIDE),
     ("g3", 1, STRIDE),
@@ -86,14 +87,26 @@ def branch_off(place: Storage) -> None:
 
 
 def interrupted(
-    make: Callable[[], Storage], slow: Act, others: tuple[Act, ...], first: int, stride: int
+    make: Callable[[], Storage],
+    slow: Act,
+    others: tuple[Act, ...],
+    first: int,
+    stride: int,
+    only: frozenset[str] | None = None,
 ) -> Iterator[tuple[Storage, dict[str, Any], str]]:
     """Places where others came before a call of somebody slow, and what must be there.
 
-    If one of them is refused, all is as it was: the last of them is the one that changes values.
+    All kinds of calls count, or `only` some. If one of them is refused, all is as it was: the last
+    of them is the one that changes values.
     """
     before = told(Repository.open(make()))
-    for call in count(1 + first % stride, stride):
+    calls: Iterable[int] = count(1 + first % stride, stride)
+    if only is not None:
+        alone = InterruptedStorage(make())
+        slow(alone)
+        meant = [n for n, (kind, _) in enumerate(alone.calls, 1) if kind in only]
+        calls = meant[first % stride :: stride]
+    for call in calls:
         place = make()
         seen: list[dict[str, Any]] = []
 
@@ -155,6 +168,28 @@ def test_who_helped_with_an_upgrade_that_was_undone_changes_nothing(
 ) -> None:
     others = (upgrading(to), undo_upgrade, commit)
     for place, seen, when in interrupted(lambda: place_of(spec), upgrading(to), others, 6, stride):
+        assert_kept(place, seen, when)
+
+
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_who_helped_with_an_upgrade_and_was_slow_leaves_what_undoing_needs(
+    spec: str, to: int, stride: int
+) -> None:
+    old, others = partial(place_of, spec), (upgrading(to),)
+    before = told(Repository.open(old()))
+    for place, _, when in interrupted(old, upgrading(to), others, 10, stride):
+        undo_upgrade(place)
+        assert_kept(place, before, when)
+
+
+@pytest.mark.parametrize(("spec", "to", "stride"), CASES)
+def test_who_undoes_an_upgrade_and_was_taken_for_dead_stops(
+    spec: str, to: int, stride: int
+) -> None:
+    """Before the next change, that is: so others come when something is read."""
+    undo = partial(undo_upgrade, unsafe_minimum_age=AT_ONCE)
+    upgraded, others = partial(place_of, spec, to), (undo, upgrading(to), commit)
+    for place, seen, when in interrupted(upgraded, undo, others, 12, stride, only=READS):
         assert_kept(place, seen, when)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -141,6 +142,31 @@ def test_garbage_by_an_inventory(spark: SparkSession, made: Path) -> None:
     assert {row["orphan_file_location"].rpartition("/")[2] for row in removed} == {
         row["key"].rpartition("/")[2] for row in found if row not in chunks
     }
+
+
+def test_an_inventory_with_wrong_times_deletes_nothing_young(
+    spark: SparkSession, made: Path
+) -> None:
+    """Times without a zone, for example, are read in that of the session."""
+    old, young = (made / "chunks" / str(ChunkId.random()) for _ in range(2))
+    for file in (old, young):
+        file.write_bytes(b"of a session that is not committed")
+    aged = datetime.now(UTC).timestamp() - 2 * 86_400
+    os.utime(old, (aged, aged))
+    files = sorted((made / "chunks").iterdir())
+    said = datetime.now(UTC) - timedelta(days=30)
+    listed = spark.createDataFrame(
+        pa.table(
+            {
+                "key": [f"chunks/{file.name}" for file in files],
+                "size": [file.stat().st_size for file in files],
+                "last_modified": pa.array([said] * len(files), pa.timestamp("us", "UTC")),
+            }
+        )
+    )
+    done = collect_garbage(str(made), later(), spark=spark, inventory=listed, dry_run=False)
+    assert done.chunks_deleted == 1
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_verification_names_what_is_wrong(spark: SparkSession, made: Path) -> None:

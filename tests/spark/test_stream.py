@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 
 import frazil
 from frazil.errors import InvalidInputError
+from frazil.xarray import to_icechunk
 from tests.support.spark import (
     WEATHER_ENCODING,
     make_repository,
@@ -248,6 +249,42 @@ def test_a_position_that_is_no_longer_in_the_history_is_told(repo: Path) -> None
         reader.latestOffset(end, EVERYTHING)
 
 
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_stream_gives_what_expired_commits_changed(tmp_path: Path, spec: int) -> None:
+    path = tmp_path / "repo"
+    made = frazil.Repository.create(path, spec_version=spec)
+    root = made.lookup_branch("main")
+    to_icechunk(weather(), session := made.writable_session("main"), encoding=WEATHER_ENCODING)
+    session.commit("made")
+    for day in range(10, 13):
+        write_here(path, days(day, day + 1), append_dim="time")
+    since: dict[str, Any] = {"start-snapshot-id": root}
+    assert len(made.expire_snapshots(datetime.now(UTC))) >= 3
+    for limit in (ReadMaxRows(1), EVERYTHING):
+        batches = [*taken(stream_here(path, **since), limit)]
+        rows = {(r["time"], r["lat"], r["lon"]) for b in batches for r in b.to_pylist()}
+        assert len(rows) == sum(batch.num_rows for batch in batches) == 13 * 35
+    feed = read_here(path, **since, readChangeFeed=True)
+    assert set(feed.column("_change_type").to_pylist()) == {"insert"}
+    assert len({*feed.column("time").to_pylist()}) == 13
+
+
+def test_blocks_that_were_counted_before_commits_expired_are_not_taken_for_others(
+    repo: Path,
+) -> None:
+    """The end of a micro-batch is recorded before it is planned, and a restart plans it again."""
+    root = [*frazil.Repository.open(repo).ancestry(branch="main")][-1].id
+    write_here(repo, days(10, 13), append_dim="time")
+    reader = stream_here(repo, **{"start-snapshot-id": root}, maxRowsPerTrigger=1)
+    starts = [reader.initialOffset()]
+    tip = frazil.Repository.open(repo).lookup_branch("main")
+    while starts[-1]["snapshot"] != tip or not starts[-1]["pos"]:
+        starts.append(reader.latestOffset(starts[-1], ReadMaxRows(1)))
+    frazil.Repository.open(repo).expire_snapshots(datetime.now(UTC))
+    with pytest.raises(InvalidInputError, match="not in the history"):
+        reader.partitions(starts[0], starts[-1])
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -346,6 +383,23 @@ def test_a_restarted_query_writes_nothing_twice(spark: SparkSession, tmp_path: P
     found = opened(url)
     expected = DAYS.isel(time=slice(0, 3))
     np.testing.assert_array_equal(found.wind.sel(lat=expected.lat), expected.wind)
+
+
+def test_a_new_query_with_the_checkpoint_of_another_is_not_taken_for_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Who deletes a checkpoint begins with batch 0 once more, which has other rows."""
+    url, state = str(tmp_path / "repo"), tmp_path / "state"
+    for first in (0, 2):
+        source = str(tmp_path / f"in-{first}")
+        rows = spark.createDataFrame(days(first, first + 2).to_pandas())
+        rows.coalesce(1).write.parquet(source)
+        writer = spark.readStream.schema(rows.schema).parquet(source).writeStream
+        writer = writer.format("frazil").option("checkpointLocation", str(state))
+        writer = writer.option("dims", "time, lat, lon").option("append-dim", "time")
+        writer.trigger(availableNow=True).start(url).awaitTermination()
+        shutil.rmtree(state)
+    np.testing.assert_array_equal(opened(url).wind.sel(lat=DAYS.lat), DAYS.wind[:4])
 
 
 def test_a_source_chunked_in_space_is_copied_at_a_limited_rate(

@@ -234,6 +234,18 @@ class Graph:
         return is_root and was_adopted(self._context, commit.id, root.id)
 
 
+def follows_expired(context: Context, entry: SnapshotEntry) -> bool:
+    """Whether commits between a snapshot and its parent have expired.
+
+    Its own log then does not tell all that has changed since the parent.
+    """
+    if entry.pruned_ancestor_tx_logs:
+        return True
+    if entry.parent_id is None or context.refs.entry(entry.parent_id).parent_id is not None:
+        return False
+    return was_adopted(context, entry.id, entry.parent_id)
+
+
 def was_adopted(context: Context, snapshot_id: SnapshotId, root: SnapshotId) -> bool:
     """Whether expiry made a snapshot the child of the root, without a word in the history.
 

@@ -17,14 +17,14 @@ from frazil.merging.applying import (
     tip_to_change,
     until_still,
 )
-from frazil.merging.graph import expired_base, was_adopted
+from frazil.merging.graph import expired_base, follows_expired
 from frazil.merging.policies import decider
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.merging.states import StoredState, logged_between
 from frazil.merging.three_way import MergeInputs
 from frazil.model.history import SnapshotEntry
 from frazil.model.lineage import CHERRY_PICKED_FROM, REVERTS
-from frazil.model.marks import Marks, own_marks, taken_back
+from frazil.model.marks import Marks, brought, own_marks, taken_back
 from frazil.model.plain import JSON
 from frazil.transaction.context import Context
 
@@ -44,7 +44,7 @@ def cherry_pick(
     change = (_parent(context, entry), snapshot_id)
     subject = ReportSubject("cherry-pick", onto, snapshot_id, snapshot_id, change[:1], options)
     origin = {CHERRY_PICKED_FROM: str(snapshot_id)}
-    return _replay(context, subject, change, entry.message, origin, own_marks(entry.metadata))
+    return _replay(context, subject, change, entry.message, origin, _marks(context, entry))
 
 
 def revert(
@@ -97,6 +97,13 @@ def _replay(
     return settled(until_still(attempt))
 
 
+def _marks(context: Context, entry: SnapshotEntry) -> Marks:
+    """The marks of the work that a commit did or took in."""
+    if entry.parent_id is None or entry.pruned_ancestor_tx_logs:
+        return own_marks(entry.metadata)  # it carries those of expired ancestors too
+    return brought(entry.metadata, context.refs.entry(entry.parent_id).metadata)
+
+
 def _parent(context: Context, entry: SnapshotEntry) -> SnapshotId:
     """The parent that a snapshot had when it was made."""
     if entry.parent_id is None:
@@ -111,7 +118,6 @@ def _parent(context: Context, entry: SnapshotEntry) -> SnapshotId:
         except SnapshotNotFoundError:
             raise expired_base(parent) from None
         return parent
-    is_root = context.refs.entry(entry.parent_id).parent_id is None
-    if is_root and was_adopted(context, entry.id, entry.parent_id):
+    if follows_expired(context, entry):
         raise expired_base(entry.id)
     return entry.parent_id

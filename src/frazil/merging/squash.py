@@ -66,7 +66,9 @@ def squash(
     made = _write(context, after, log, _united(context, squashed, options))
     for entry in reversed(later):
         made = _repeat(context, made, entry)
-    context.refs.reset_branch(branch, made, tip, frozenset((after,)))
+    # Those whose manifests the new ones have: an expiry may drop them without moving the branch.
+    sources = {after, newest, *(entry.id for entry in later)}
+    context.refs.reset_branch(branch, made, tip, frozenset(sources))
     return replace(report, snapshot_id=str(made))
 
 

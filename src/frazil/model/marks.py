@@ -122,12 +122,22 @@ def replacing(metadata: Metadata, old: Metadata) -> dict[str, JSON]:
     return with_marks(made, marks_of(old))
 
 
+def brought(metadata: Metadata, before: Metadata) -> Marks:
+    """The marks of what a commit brought its branch: its own, and those of commits it took in.
+
+    `before` is of its parent, whose series it carries on. No commit carries files of its parent.
+    """
+    found, older = marks_of(metadata), marks_of(before).series
+    series = {name: number for name, number in found.series.items() if older.get(name) != number}
+    return Marks(series, found.files)
+
+
 def taken_back(metadata: Metadata) -> Marks:
-    """The marks of a commit that undoes another: its files may be ingested again.
+    """The marks of a commit that undoes another: files that it brought may be ingested again.
 
     A series keeps its newest number, because a repeated number means repeated work.
     """
-    files = own_marks(metadata).files
+    files = marks_of(metadata).files
     return Marks(files={group: dict.fromkeys(states, GONE) for group, states in files.items()})
 
 

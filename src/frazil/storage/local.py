@@ -317,7 +317,11 @@ class LocalStorage(Storage):
         with naming(path):
             if not self._is_as_expected(origin, expected):
                 return LostRace(source)
-            if not self._link(origin, path):
+            try:
+                is_linked = self._link(origin, path)
+            except FileExistsError:
+                is_linked = False  # renaming replaces what is there
+            if not is_linked:
                 return self._copy(source, path, expected)
             linked = self._current(path)
             if linked is None or not is_same(linked[1], expected):

@@ -302,6 +302,9 @@ class VersionContract:
         assert storage.get("repo") == TEN
         assert isinstance(storage.put_if("repo", b"new", version), Written)
         assert storage.get("overwritten/repo.1") == TEN
+        newer = present_version(storage, "repo")
+        assert isinstance(storage.copy_if("repo", "overwritten/repo.1", newer), Written)
+        assert storage.get("overwritten/repo.1") == b"new"
 
     def test_no_copy_of_another_version(self, storage: Storage) -> None:
         storage.put("repo", b"one")

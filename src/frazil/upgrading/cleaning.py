@@ -69,7 +69,7 @@ def delete_old_files(
         claim = take(place, ClaimRecord(Work.CLEAN), unsafe_minimum_age)
         with claimed(claim):
             name, storage, found = _deletable(place, store_root, claim, unsafe_minimum_age)
-            delete_all(storage, [item.key for item in found])
+            delete_all(storage, [item.key for item in found], claim)
     return TidyReport(
         url=place.url,
         generation=name,

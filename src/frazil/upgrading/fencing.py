@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -106,19 +107,21 @@ def fences(source: UpgradeSource) -> list[str]:
     return found
 
 
-def open_again(source: UpgradeSource) -> None:
-    """Take all fences down."""
+def open_again(source: UpgradeSource, hold: Callable[[], None]) -> None:
+    """Take all fences down; `hold` says right before each that this may be done."""
     if isinstance(source.refs, StateFileRefs):
-        _open_state(source.refs.file, source.context.config.update_retries())
+        _open_state(source.refs.file, source.context.config.update_retries(), hold)
     for key in fences(source):
+        hold()
         require_deleted(source.place.delete_many([key]))
 
 
-def _open_state(file: StateFile, retries: StorageRetriesSettings) -> None:
+def _open_state(file: StateFile, retries: StorageRetriesSettings, hold: Callable[[], None]) -> None:
     for _ in attempts(retries):
         held = file.read()
         if held.state.moved_to is None:
             return
+        hold()
         state = replace(held.state, generation=held.state.generation + 1, moved_to=None)
         if file.swap(held, state):
             return

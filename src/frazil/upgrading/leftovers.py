@@ -24,6 +24,7 @@ from frazil.opening import detect_generation, open_context
 from frazil.storage.base import (
     PLAIN,
     Attributes,
+    Fetched,
     LostRace,
     Storage,
     Unchanged,
@@ -110,8 +111,8 @@ def _publish_files(source: UpgradeSource, refs: OldRefs, config: JSON | None, cl
         claim.hold()
         if place.head(main) is not None or (found is not None and found.data == data):
             return
-        if source.shares_folders:
-            keep_once(place, key)
+        if source.shares_folders and found is not None:
+            keep_once(place, key, found)
         version = None if found is None else found.version
         if isinstance(place.put_if(key, data, version, attributes), LostRace):
             claim.hold()
@@ -150,7 +151,9 @@ def hide_old_refs(source: UpgradeSource, target: Generation) -> None:
         # Whatever is in the folder of a branch makes readers of spec 1 list the branch.
         keys = refs.deleted_branch_keys()
     for key in keys:
-        keep_once(source.place, key)
+        found = source.place.fetch(key)
+        if isinstance(found, Fetched):
+            keep_once(source.place, key, found)
     require_deleted(source.place.delete_many(keys))
 
 
@@ -238,10 +241,10 @@ def hidden_refs(place: Storage) -> list[str]:
     return [key for key in preserved_keys(place) if key.startswith(COLON_REFS)]
 
 
-def show_hidden_refs(place: Storage) -> None:
+def show_hidden_refs(place: Storage, claim: Claim) -> None:
     """Put refs back that were put aside."""
     for key in hidden_refs(place):
-        restore_original(place, key)
+        restore_original(place, key, claim.hold)
 
 
 def left_at(
@@ -256,10 +259,11 @@ def left_at(
     return Leftovers(source_of(context), new)
 
 
-def delete_all(place: Storage, keys: Iterable[str]) -> None:
-    """Delete files, in the order given."""
+def delete_all(place: Storage, keys: Iterable[str], claim: Claim) -> None:
+    """Delete files, in the order given, as long as the claim has not passed to anybody else."""
     todo = [*keys]
     for at in range(0, len(todo), AT_ONCE):
+        claim.hold()
         require_deleted(place.delete_many(todo[at : at + AT_ONCE]))
 
 

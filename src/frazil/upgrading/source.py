@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -29,7 +29,7 @@ from frazil.maintenance.upgrade import OldRefs
 from frazil.model.history import Micros, Snapshot
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
-from frazil.storage.base import Storage
+from frazil.storage.base import Fetched, LostRace, Storage
 from frazil.storage.legacy.files import LegacyFiles
 from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.storage.legacy.objects import LegacyAssets
@@ -272,13 +272,14 @@ def preserve(place: Storage, keys: Iterable[str]) -> None:
     def one(key: str) -> str | None:
         if key.startswith(MANIFESTS):
             # Nobody rewrites them, and their successors have other keys.
-            is_wanted = place.head(PRESERVED + key) is None and place.head(key) is not None
+            if place.head(PRESERVED + key) is not None or place.head(key) is None:
+                return None
+            place.duplicate(key, PRESERVED + key)
         else:
-            blob = place.get(key)
-            is_wanted = blob is not None and not is_flat(blob)
-        if not is_wanted:
-            return None
-        place.duplicate(key, PRESERVED + key)
+            found = place.fetch(key)
+            if not isinstance(found, Fetched) or is_flat(found.data):
+                return None
+            _keep(place, key, found)
         return PRESERVED + key
 
     kept = fan_out(one, [*keys])
@@ -306,18 +307,25 @@ def preserved_keys(place: Storage) -> list[str]:
     return [item.key.removeprefix(PRESERVED) for item in place.list(PRESERVED)]
 
 
-def restore_original(place: Storage, key: str) -> bool:
-    """Restore a file; return whether that changed it."""
+def restore_original(place: Storage, key: str, hold: Callable[[], None]) -> None:
+    """Restore a file; `hold` says right before that this may be done."""
     original, now = place.get(PRESERVED + key), place.get(key)
-    if original is None or original == now:
-        return False
-    place.put(key, original)
-    place.make_durable([key])
-    return True
+    if original is None:
+        return
+    if original != now:
+        hold()
+        place.put(key, original)
+    place.make_durable([key])  # also if another process put it there, and was killed
 
 
-def keep_once(place: Storage, key: str) -> None:
+def keep_once(place: Storage, key: str, found: Fetched) -> None:
     """Keep a file that an upgrade is about to change, unless that was done before."""
-    if place.head(PRESERVED + key) is None and place.head(key) is not None:
-        place.duplicate(key, PRESERVED + key)
+    if place.head(PRESERVED + key) is None:
+        _keep(place, key, found)
         place.make_durable([PRESERVED + key])
+
+
+def _keep(place: Storage, key: str, found: Fetched) -> None:
+    """Keep a file as it was read: whoever helps may have written its successor since."""
+    if isinstance(place.copy_if(key, PRESERVED + key, found.version), LostRace):
+        place.put(PRESERVED + key, found.data)

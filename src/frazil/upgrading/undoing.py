@@ -75,7 +75,7 @@ def undo(
         left = _checked(place, store_root, claim, force=force)
         kept = preserved_keys(place)
         made = [*_made(left.source, kept)]
-        _go_back(left.source, kept, made)
+        _go_back(left.source, kept, made, claim)
     return _report(left.source, kept, made, applied=True)
 
 
@@ -115,13 +115,14 @@ def _checked(
             reopen = close(new)
         # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
         now = None if new is None or force else seen_in(new)
-        show_hidden_refs(place)
+        show_hidden_refs(place, claim)
         try:
             left = left_at(place, new, store_root)
             _require_unchanged(left, now)
         except FrazilError:
-            delete_all(place, hidden)
+            delete_all(place, hidden, claim)
             raise
+        claim.hold()
     except FrazilError:
         reopen()
         claim.give_back()
@@ -250,13 +251,16 @@ def _new_refs(source: UpgradeSource, known: set[str]) -> Iterator[Listed]:
             yield item
 
 
-def _go_back(source: UpgradeSource, kept: Sequence[str], made: Sequence[Listed]) -> None:
+def _go_back(
+    source: UpgradeSource, kept: Sequence[str], made: Sequence[Listed], claim: Claim
+) -> None:
     place = source.place
     main = branch_key(MAIN, encoded=place.percent_encodes_names)
-    delete_all(place, [REPO_KEY])
-    delete_all(place, [main])
+    delete_all(place, [REPO_KEY], claim)
+    delete_all(place, [main], claim)
     for key in kept:
-        restore_original(place, key)
-    delete_all(place, [item.key for item in made])
-    delete_all(place, [item.key for item in place.list(PRESERVED)])
-    open_again(source)
+        claim.keep()
+        restore_original(place, key, claim.hold)
+    delete_all(place, [item.key for item in made], claim)
+    delete_all(place, [item.key for item in place.list(PRESERVED)], claim)
+    open_again(source, claim.hold)

@@ -70,6 +70,13 @@ def squash(made: Branches) -> Act:
     return lambda: made.repository.versions.squash("main", first.id)
 
 
+def squash_all(made: Branches) -> Act:
+    """From the root on, which never expires, up to a commit that does."""
+    made.commit("main", {"a/c/0": b"newer"}, "newer")
+    _, newest, *_, root = made.repository.ancestry(branch="main")
+    return lambda: made.repository.versions.squash("main", root.id, newest.id)
+
+
 def shift(made: Branches) -> Act:
     session = made.repository.writable_session("main")
     session.shift_array("a", [1])
@@ -90,7 +97,7 @@ def calls_of(prepare: Prepare, spec: int) -> list[int]:
 
 @pytest.mark.parametrize("spec", [1, 2])
 @pytest.mark.parametrize("lose", [lose_side, lose_history])
-@pytest.mark.parametrize("prepare", [merge, cherry_pick, revert, squash, shift])
+@pytest.mark.parametrize("prepare", [merge, cherry_pick, revert, squash, squash_all, shift])
 def test_what_is_acknowledged_can_be_read(prepare: Prepare, lose: Lose, spec: int) -> None:
     for call in calls_of(prepare, spec):
         storage, made = prepared(spec)

@@ -10,6 +10,7 @@ from frazil.model.marks import (
     TXN_APP,
     TXN_VERSION,
     Marks,
+    brought,
     inherited,
     marks_of,
     merged_marks,
@@ -80,6 +81,15 @@ def test_a_file_whose_ingest_is_undone_is_not_there() -> None:
     assert marks_of(undone) == Marks({}, {"g": {A: GONE}})
     found = merged_marks([undone, files("g", a=ONE, b=ONE)])
     assert found.files == {"g": {A: GONE, B: ONE}}
+
+
+def test_what_a_commit_took_in_counts_as_its_work() -> None:
+    parent = batch("s", 1)
+    merged = inherited(with_marks({}, Marks({"r": 7}, {"g": {A: ONE}})), parent)
+    assert marks_of(merged).series == {"r": 7, "s": 1}
+    assert brought(merged, parent) == Marks({"r": 7}, {"g": {A: ONE}})
+    assert brought(inherited(batch("s", 2), parent), parent) == Marks({"s": 2})
+    assert taken_back(merged) == Marks({}, {"g": {A: GONE}})
 
 
 def test_metadata_of_others_are_no_marks() -> None:

@@ -142,7 +142,8 @@ class RepositoryRequest(MaskedRecord):
         "elsewhere; must be the same place, and is read without credentials"
     )
     checkpoint: str | None = option(
-        "where Spark keeps the state of a stream; it names the series of writes by default",
+        "where Spark keeps the state of a stream, and the id of the query that names the series of "
+        "writes by default",
         name="checkpointLocation",
         use=_STREAMS,
     )

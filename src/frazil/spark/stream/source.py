@@ -2,7 +2,8 @@
 
 An offset is a snapshot and how many of its blocks are read, -1 for all. A stream begins with the
 whole of the newest snapshot, unless it is told after which snapshot or time changes count. Cells
-are compared with the snapshot before, so that only rows come that differ.
+are compared with the snapshot before, so that only rows come that differ. Where commits between
+the two have expired, all blocks are compared, for nothing else tells what those changed.
 
 Micro-batches of cells end between steps of the first dimension. Who appends them to a table needs
 all labels of the other dimensions in the first of them, so a step is never cut, however small the
@@ -22,8 +23,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from frazil.errors import NotFoundError, invalid_option, unsuitable
-from frazil.ids import INITIAL_SNAPSHOT_ID
+from frazil.errors import InvalidInputError, NotFoundError, invalid_option, unsuitable
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.merging.graph import follows_expired
 from frazil.repository import Repository
 from frazil.spark.location import NamedTarget, Pinned, reachable_target
 from frazil.spark.options.table import ReadRequest
@@ -40,6 +42,7 @@ from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chu
 from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
 from frazil.spark.reading.scan import AGGREGATES, CHUNKS, LINES, Scan, make_scan
 from frazil.spark.worker import session_at
+from frazil.transaction.opened import context_of
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -73,6 +76,13 @@ class StreamUnit:
     snapshot: str
     parent: str | None
     is_full: bool
+    is_cut: bool = False
+    """commits between the two have expired"""
+
+    def offset(self, pos: int) -> Offset:
+        """How far a stream is that has read some blocks of it."""
+        told = {"snapshot": self.snapshot, "pos": pos, "full": self.is_full}
+        return {**told, "cut": True} if self.is_cut and pos != ALL else told
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +214,8 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             count = sum(len(layer.numbers) for layer in layers)
             taken = budget.take(layers, first)
             if first + taken < count:
-                return {"snapshot": unit.snapshot, "pos": first + taken, "full": unit.is_full}
-            reached = {"snapshot": unit.snapshot, "pos": ALL, "full": unit.is_full}
+                return unit.offset(first + taken)
+            reached = unit.offset(ALL)
             if unit.is_full:
                 break  # changes follow in the next micro-batch
         return reached
@@ -221,8 +231,10 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         found: list[InputPartition] = []
         for unit, first in self._units(repository, start, end["snapshot"]):
-            is_last = unit.snapshot == end["snapshot"]
-            found += self._pieces(unit, first, end["pos"] if is_last else ALL)
+            stop = end["pos"] if unit.snapshot == end["snapshot"] else ALL
+            if stop != ALL and unit.is_cut != end.get("cut", False):
+                raise self._lost(start)  # its blocks were counted before the others expired
+            found += self._pieces(unit, first, stop)
         return found
 
     def commit(self, end: Offset) -> None:
@@ -243,22 +255,29 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What lies between an offset and a snapshot, oldest first, with the blocks read of it."""
         units: list[tuple[StreamUnit, int]] = []
         before = None if start["snapshot"] else starts_after(repository, self.request, last)
-        for commit in repository.ancestry(snapshot_id=last):
-            if commit.id == start["snapshot"]:
+        context = context_of(repository)
+        for commit in context.refs.ancestry(SnapshotId.parse(last)):
+            id, parent = str(commit.id), None if commit.parent_id is None else str(commit.parent_id)
+            if id == start["snapshot"]:
                 if start["pos"] != ALL:
-                    parent = None if start["full"] else commit.parent_id
-                    units.append((StreamUnit(commit.id, parent, bool(start["full"])), start["pos"]))
+                    is_full, is_cut = bool(start["full"]), bool(start.get("cut", False))
+                    unit = StreamUnit(id, None if is_full else parent, is_full, is_cut)
+                    units.append((unit, start["pos"]))
                 return units[::-1]
-            if commit.id == before:
+            if id == before:
                 return units[::-1]
-            if commit.id != str(INITIAL_SNAPSHOT_ID):
-                units.append((StreamUnit(commit.id, commit.parent_id, False), 0))
+            if commit.id != INITIAL_SNAPSHOT_ID:
+                is_cut = follows_expired(context, commit)
+                units.append((StreamUnit(id, parent, False, is_cut), 0))
         if start["snapshot"]:
-            raise unsuitable(
-                f"the stream has read up to snapshot {start['snapshot']}, which is not in the "
-                f"history of branch {self.target.branch!r} any more"
-            )
+            raise self._lost(start)
         return units[::-1]
+
+    def _lost(self, start: Offset) -> InvalidInputError:
+        return unsuitable(
+            f"the stream has read up to snapshot {start['snapshot']}, which is not in the "
+            f"history of branch {self.target.branch!r} any more"
+        )
 
     def _pieces(self, unit: StreamUnit, first: int, end: int) -> list[InputPartition]:
         """Partitions for some blocks of a unit."""
@@ -293,11 +312,12 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 pairs = [(scan, plan_blocks(scan, scan.data_columns()))]
         except NotFoundError:
             return []
+        is_everywhere = unit.is_full or unit.is_cut
         return [
             StreamLayer(
                 scan,
                 grid,
-                range(grid.total) if unit.is_full else changed_blocks(owner, scan, grid),
+                range(grid.total) if is_everywhere else changed_blocks(owner, scan, grid),
                 chunks,
             )
             for scan, grid in pairs

@@ -21,7 +21,7 @@ from frazil.maintenance.collecting import CollectionOptions, carry_out
 from frazil.maintenance.deleting import DeleteLimits, OnDeleted, safe_cutoff
 from frazil.maintenance.garbage import CollectionPlan, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.listing import Objects, list_older, parse_names
+from frazil.maintenance.listing import Objects, list_older, measured, parse_names
 from frazil.maintenance.walk import WalkLimits, chunks_by, manifests_of
 from frazil.model.history import ManifestFile, to_micros
 from frazil.model.values import GCSummary
@@ -114,13 +114,19 @@ class Garbage:
     older_than: datetime
     chunks: DataFrame
     """chunk objects: `key`, `size_bytes`, `created_us`"""
+    is_told: bool = False
+    """chunk objects, and when they were made, are those of an inventory of somebody else"""
 
     def collected(self) -> GarbagePlan:
         """The plan with the chunks, brought to the driver."""
         rows = tasks.collect(self.chunks.select("key", "size_bytes"))
         names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
         sizes = np.array(rows.column("size_bytes").to_pylist(), np.uint64)
-        garbage = (*self.plan.garbage[:-1], Objects(CHUNKS, parse_names(names), sizes))
+        chunks = Objects(CHUNKS, parse_names(names), sizes)
+        if self.is_told:
+            # Only the clock of the store tells ages: what came back from the trash is young too.
+            chunks = measured(self.context.storage, CHUNKS, chunks.ids, self.older_than)
+        garbage = (*self.plan.garbage[:-1], chunks)
         attributes = tuple(unused_attribute_files(self.context, self.older_than))
         plan = replace(self.plan, garbage=garbage, attributes=attributes)
         return GarbagePlan.of(self.context, plan, self.older_than, "full")
@@ -143,6 +149,7 @@ def find_garbage(
             by the clock of the store.
         spark: the session to use; the active or an embedded one by default.
         inventory: a list of the chunk objects, instead of listing them; see `inventory_listing`.
+            The store is asked for the age of each before it is deleted.
         options: options of the data source, such as `storage.region`.
         unsafe_minimum_age: how old an object must be in any case, instead of a day.
     """
@@ -185,7 +192,7 @@ def find_garbage(
         ((f.lit(now) - f.col("created_us")) / SECOND).cast("long").alias("age_seconds"),
         f.concat(f.lit("no snapshot needs it: "), "phase").alias("reason"),
     )
-    return Garbage(frame, context, plan, cutoff, chunks)
+    return Garbage(frame, context, plan, cutoff, chunks, is_told=inventory is not None)
 
 
 def _live_chunks(

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -47,6 +48,8 @@ HOLD_BYTES: Final = 128 << 20
 MESSAGE_BYTES: Final = 64 << 10
 """Rows set aside that go with the message."""
 ALL_GROUPS: Final = -1
+QUERY_ID: Final = "sql.streaming.queryId"
+"""The property of tasks that Spark keeps the id of a streaming query in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class TaskMessage(WriterCommitMessage):
     """new labels by dimension, as they are stored"""
     began: float = field(default_factory=time.time)
     """when its plan was made"""
+    query: str | None = None
+    """the id of the streaming query that it belongs to, which its checkpoint keeps"""
 
 
 # --- tasks ---
@@ -295,7 +300,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         self.target = reachable_target(self.request)
         self.schema = schema
         self.overwrite = overwrite
-        self.app_id = _series(self.request)
+        self.series = _series(self.request)
         self.plan = self._planned(None)
 
     def _planned(self, base: str | None) -> WritePlan:
@@ -307,13 +312,19 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Store the rows of a partition."""
-        return write_task(self.plan, iterator)
+        task = TaskContext.get()
+        query = None if task is None else task.getLocalProperty(QUERY_ID)
+        return replace(write_task(self.plan, iterator), query=query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit a micro-batch, unless it was committed before."""
         # Spark makes a new writer for this; only the tasks know what they wrote on top of.
-        bases = {message.base for message in messages if isinstance(message, TaskMessage)}
-        txn = Txn(self.app_id, batchId)
+        sent = [message for message in messages if isinstance(message, TaskMessage)]
+        bases = {message.base for message in sent}
+        # Who deletes a checkpoint has another query, which begins with batch 0 again.
+        query = next((message.query for message in sent if message.query), None)
+        is_named = self.request.txn_app is not None or query is None
+        txn = Txn(self.series if is_named else f"query-{query}", batchId)
         if not bases or txn.is_in(self.target.location.open(), self.plan.branch):
             return
         if len(bases) > 1:
@@ -327,7 +338,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 def _series(request: WriteRequest) -> str:
-    """The name of the series that micro-batches belong to."""
+    """The name of the series that micro-batches belong to, where Spark gives them none."""
     if request.txn_app is not None:
         return request.txn_app
     if request.checkpoint is None:
