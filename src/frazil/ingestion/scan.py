@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
+from frazil.formats.zarr_meta import MAX_CHUNKS
 from frazil.ids import require_usable_name
 from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.names import VariableChoice
@@ -28,6 +30,8 @@ from frazil.ingestion.sources import bad_file, display_url, look
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""
+MAX_NUMBER: Final = (1 << 63) - 1
+"""Chunks of a file have numbers of 64 bits."""
 
 
 def scan(options: Mapping[str, Any], limits: ParserLimits, task: ScanTask) -> Outcome:
@@ -91,6 +95,7 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
         if names.count(variable.name) > 1:
             raise bad_file(f"two variables are called {variable.name!r}", task.url)
         _require_names(variable, task.url)
+        _require_countable(variable, task.url)
     variables = _settled(parsed.variables)
     if identity is None:
         from frazil.ingestion.parsers import folder_identity
@@ -141,6 +146,17 @@ def _require_names(variable: FileVariable, url: str) -> None:
             " out with drop",
             url,
         ) from None
+
+
+def _require_countable(variable: FileVariable, url: str) -> None:
+    """Refuse chunks that cannot be stored, or not be told apart by a number."""
+    if max(variable.grid, default=0) > MAX_CHUNKS or prod(variable.grid) > MAX_NUMBER:
+        grid = " x ".join(map(str, variable.grid))
+        raise bad_file(
+            f"the variable {variable.name!r} has more chunks ({grid}) than can be stored; leave it"
+            " out with drop",
+            url,
+        )
 
 
 def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
