@@ -42,7 +42,7 @@ def scan(options: Mapping[str, Any], limits: ParserLimits, task: ScanTask) -> Ou
     try:
         return isolated(limits, _scanned, options, task)
     except FrazilError as error:
-        return ScanFailure(task.url, f"{error} (file={display_url(task.url)})", str(error.kind))
+        return _refusal(task, error)
     except Exception as error:
         return _surprise(task, error)
 
@@ -51,12 +51,21 @@ def _scanned(options: Mapping[str, Any], task: ScanTask) -> Outcome:
     try:
         found = scan_file(task, options)
     except FrazilError as error:
-        return ScanFailure(task.url, str(error), str(error.kind))
+        return _refusal(task, error)
     except MemoryError:
         raise unsuitable("it took more memory to read than scan_memory_bytes allows") from None
     except Exception as error:
         return _surprise(task, error)
     return found.compact() if isinstance(found, FileScan) else found
+
+
+def _refusal(task: ScanTask, error: FrazilError) -> ScanFailure:
+    """The answer for a file that is refused; what is wrong may be in one that it leads to."""
+    said, place = str(error), display_url(task.url)
+    if place not in said:
+        led = "it leads to another file: " if "file" in error.facts else ""
+        said = f"{led}{said} (file={place})"
+    return ScanFailure(task.url, said, str(error.kind))
 
 
 def _surprise(task: ScanTask, error: Exception) -> ScanFailure:

@@ -366,6 +366,15 @@ def linked(folder: Path) -> Path:
     return folder / "odd.h5"
 
 
+def linked_to_damage(folder: Path) -> Path:
+    """A sound file that leads to one with a damaged index."""
+    (folder / "others").mkdir()
+    reindexed(misplaced, folder / "others").rename(folder / "others" / "b.h5")
+    with h5py.File(folder / "odd.h5", "w") as file:
+        file["v"] = h5py.ExternalLink("others/b.h5", "/v")
+    return folder / "odd.h5"
+
+
 def virtual(folder: Path) -> Path:
     (folder / "others").mkdir()
     layout = h5py.VirtualLayout(shape=SHAPE, dtype="<i4")
@@ -518,6 +527,7 @@ def _elsewhere() -> Iterator[Case]:
         ("raw-short", short_raw_file, "too short"),
         ("virtual-incomplete", incomplete, "3.h5"),
         ("link-leads-on", chained, "was not allowed"),
+        ("linked-to-damage", linked_to_damage, "leads to another file: the index of the chunks"),
         ("raw-symlink", by_symlink, "was not allowed"),
     )
     for label, make, told in wrong:
