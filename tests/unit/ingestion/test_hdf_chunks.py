@@ -19,9 +19,9 @@ DAMAGED = ("hdf5/index-out-of-order", "hdf5/index-cut-off")
 SOUND = ("hdf5/chunked-<i4", "hdf5/newest", "hdf5/sparse")
 
 
-def scanned(folder: Path, name: str, **wanted: tuple[str, ...]) -> Outcome:
+def scanned(folder: Path, name: str, load: tuple[str, ...] = ()) -> Outcome:
     (case,) = (each for each in CASES if each.name == name)
-    return _scanned({}, ScanTask(as_url(case.make(folder)), **wanted))
+    return _scanned({}, ScanTask(as_url(case.make(folder)), load=load))
 
 
 @pytest.mark.parametrize("name", DAMAGED)
