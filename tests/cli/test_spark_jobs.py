@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +121,9 @@ def test_sql_leaves_the_views_of_others_alone(
     assert not spark.catalog.tableExists("data")
 
 
-def test_errors_of_workers_are_one_sentence(frazil_command: Frazil, tmp_path: Path) -> None:
+def test_virtual_chunks_that_may_not_be_read_are_told_with_the_option(
+    frazil_command: Frazil, tmp_path: Path
+) -> None:
     repository = frazil.Repository.create(tmp_path / "r")
     session = repository.writable_session("main")
     zarr.create_array(
@@ -141,10 +144,23 @@ def test_errors_of_workers_are_one_sentence(frazil_command: Frazil, tmp_path: Pa
     assert "--authorize" in said.err
     assert "authorize_virtual_chunk_access" not in said.err
     assert len(said.err.splitlines()) == 1
-    said = frazil_command("sql", str(tmp_path / "r"), "SELECT raise_error('odd') AS x")
-    assert "odd" in said.err
-    assert "Traceback" not in said.err
-    assert len(said.err.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT raise_error('odd') AS x", "odd"),  # by a task
+        ("SELECT explode(1) AS x", "explode(1)"),  # by the plan
+        ("SELECT 1 +", "end of input"),  # by the parser
+    ],
+)
+def test_errors_of_spark_are_one_sentence(
+    frazil_command: Frazil, still_ocean: Ocean, query: str, told: str
+) -> None:
+    said = frazil_command("sql", still_ocean.url, query)
+    assert told in said.err
+    assert not re.search("Traceback|SQLSTATE|JVM", said.err)
+    assert said.err.splitlines()[1:] in ([], ["  (--debug shows where it happened)"])
 
 
 def test_export(frazil_command: Frazil, still_ocean: Ocean, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ import numpy as np
 import zstandard
 
 from frazil.errors import FrazilError, InternalError
+from tests.support.damage import changed_bytes, changed_json
 
 Use: TypeAlias = Callable[[bytes], Any]
 ADDRESSES: Final = 3 << 30
@@ -35,7 +36,6 @@ ADDRESSES: Final = 3 << 30
 SECONDS: Final = 5
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 KEY: Final = "some/file"
-INTERESTING: Final = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,83 +250,6 @@ def samples() -> list[Sample]:
 
 
 # --- changes ---
-
-
-def _numbers(chance: random.Random, width: int, size: int) -> bytes:
-    """A number that might be a length, an offset or a count."""
-    return chance.choice(
-        (
-            bytes(width),
-            b"\xff" * width,
-            b"\xff" * (width - 1) + b"\x7f",
-            bytes(width - 1) + b"\x80",
-            chance.randrange(1 << 8 * width).to_bytes(width, "little"),
-            chance.randrange(64).to_bytes(width, "little"),
-            (max(0, size + chance.randrange(-4, 5)) % (1 << 8 * width)).to_bytes(width, "little"),
-        )
-    )
-
-
-def changed_bytes(data: bytes, chance: random.Random) -> bytes:
-    """Bytes with a few changes."""
-    found, kind = bytearray(data), chance.random()
-    if not found:
-        return b"\0"
-    at = chance.randrange(len(found))
-    if kind < 0.35:
-        for _ in range(chance.choice((1, 1, 1, 2, 4))):
-            at = chance.randrange(len(found))
-            found[at] ^= 1 << chance.randrange(8)
-    elif kind < 0.5:
-        found[at] = chance.choice(INTERESTING)
-    elif kind < 0.68:
-        width = chance.choice((2, 4, 8))
-        found[at : at + width] = _numbers(chance, width, len(found))
-    elif kind < 0.78:
-        del found[at:]
-    elif kind < 0.86:
-        piece = found[at : at + chance.choice((1, 2, 4, 8, 16, 64))]
-        to = chance.randrange(len(found))
-        found[to:to] = piece * chance.choice((1, 1, 2, 100))
-    elif kind < 0.93:
-        del found[at : at + chance.choice((1, 2, 4, 8, 32))]
-    else:
-        size, to = chance.choice((4, 8, 16)), chance.randrange(len(found))
-        found[to : to + size] = found[at : at + size]
-    return bytes(found)
-
-
-VALUES: Final[tuple[Any, ...]] = (
-    None, True, -1, 0, 2**63, 2**64, 2**70, 1e308, float("nan"), 1.5, "", "x", "\ud800", "../../x",
-    "\0", [], {}, [[]], {"": {}}, "9" * 5000, [0] * 50,
-)  # fmt: skip
-
-
-def changed_json(data: bytes, chance: random.Random) -> bytes | None:
-    """A JSON document with another value somewhere; None if it is none."""
-    try:
-        document = json.loads(data)
-    except ValueError:
-        return None
-    places: list[tuple[Any, Any]] = []
-
-    def walk(value: Any) -> None:  # noqa: ANN401 - JSON
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, item in items:
-            places.append((value, name))
-            if isinstance(item, (dict, list)):
-                walk(item)
-
-    if isinstance(document, (dict, list)):
-        walk(document)
-    if not places:
-        return json.dumps(chance.choice(VALUES)).encode()
-    holder, name = chance.choice(places)
-    if chance.random() < 0.25:
-        del holder[name]
-    else:
-        holder[name] = chance.choice(VALUES)
-    return json.dumps(document).encode()
 
 
 def change(sample: Sample, chance: random.Random) -> tuple[bytes, bool]:

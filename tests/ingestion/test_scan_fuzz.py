@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from tests.ingestion.scan_fuzzing import MOST_MEMORY
+from tests.support.fuzzing import tried
 from tests.support.soaking import Soak
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+FUZZER: Final = "tests.ingestion.scan_fuzzing"
 A_FEW: Final = 400
-MANY: Final = 5000
-"""Files of one case of the long run; a processor of its own tries some 120 in a second."""
-KILLED_AFTER_S: Final = 1800
-
-
-def tried(seed: int, count: int) -> dict[str, Any]:
-    """Try files in a process of their own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.ingestion.scan_fuzzing", str(seed), str(count)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=KILLED_AFTER_S,
-        check=False,
-    )
-    lines = done.stdout.splitlines()
-    assert lines, f"seed {seed}: it died of {done.returncode}: {done.stderr[-500:]}"
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
-
-
-def require_clean(told: dict[str, Any], count: int) -> None:
-    """Fail with what went wrong."""
-    assert told["failures"] == []
-    assert told["peak"] < MOST_MEMORY
-    assert told["inputs"] == count
+MANY: Final = 20_000
+"""Files of one case of the long run; to begin costs as much as some thousand of them."""
 
 
 def test_damaged_files_are_told_or_read_right() -> None:
-    told = tried(1, A_FEW)
-    require_clean(told, A_FEW)
+    told = tried(FUZZER, 1, A_FEW)
     assert told["compared"] > A_FEW // 10, "most files would not be worth trying"
     assert told["refused"] > A_FEW // 10
 
@@ -54,8 +25,6 @@ def test_damaged_files_are_told_or_read_right() -> None:
 @pytest.mark.timeout(0)  # it keeps time itself
 def test_damaged_files_without_end(soak: Soak) -> None:
     def check(seed: str) -> None:
-        told = tried(int(seed), MANY)
-        soak.inputs += told["inputs"]
-        require_clean(told, MANY)
+        soak.inputs += tried(FUZZER, int(seed), MANY)["inputs"]
 
     soak.run(soak.seeds(), check)

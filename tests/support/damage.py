@@ -13,8 +13,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from tests.hostile.fuzzing import changed_json
-
 EDGES: Final = (0, 1, 0x7F, 0x80, 0xFF)
 _FILTERS: Final = (1, 2, 3, 4, 5, 6, 32000, 32001, 32015)
 _TIFF_TAGS: Final = {
@@ -53,26 +51,38 @@ def damaged(data: bytes, chance: random.Random, others: Sequence[bytes] = ()) ->
 # --- any file ---
 
 
-def _scattered(data: bytes, chance: random.Random) -> bytes:
-    """Bytes changed, taken away, repeated or moved."""
-    made = bytearray(data)
-    for _ in range(chance.choice((1, 1, 2, 4, 16))):
-        at = chance.randrange(len(made)) if made else 0
-        size = chance.choice((1, 2, 4, 8))
-        match chance.randrange(6):
-            case 0 if made:
-                made[at] ^= 1 << chance.randrange(8)
-            case 1 if made:
-                made[at : at + size] = bytes(chance.choice(EDGES) for _ in range(size))
-            case 2:
-                del made[at:]
-            case 3:
-                del made[at : at + size]
-            case 4:
-                made[at:at] = made[at : at + size * 8]
-            case _:
-                made[at : at + size] = chance.randbytes(size)
+def changed_bytes(data: bytes, chance: random.Random) -> bytes:
+    """Bytes changed, taken away, repeated or moved; numbers that might be lengths or offsets."""
+    made = bytearray(data or b"\0")
+    at, size = chance.randrange(len(made)), chance.choice((1, 2, 4, 8))
+    match chance.choices(range(7), (7, 3, 4, 2, 2, 2, 1))[0]:
+        case 0:
+            for _ in range(chance.choice((1, 1, 1, 2, 4))):
+                made[chance.randrange(len(made))] ^= 1 << chance.randrange(8)
+        case 1:
+            made[at : at + size] = bytes(chance.choice(EDGES) for _ in made[at : at + size])
+        case 2:
+            number = int.from_bytes(made[at : at + size], "little")
+            made[at : at + size] = _like(number, size, len(made), chance).to_bytes(size, "little")
+        case 3:
+            del made[at:]
+        case 4:
+            piece = made[at : at + size * chance.choice((1, 8))]
+            to = chance.randrange(len(made))
+            made[to:to] = piece * chance.choice((1, 1, 2, 100))
+        case 5:
+            del made[at : at + size * chance.choice((1, 4))]
+        case _:
+            to = chance.randrange(len(made))
+            made[to : to + 2 * size] = made[at : at + 2 * size]
     return bytes(made)
+
+
+def _scattered(data: bytes, chance: random.Random) -> bytes:
+    """One change or several."""
+    for _ in range(chance.choice((1, 1, 2, 4, 16))):
+        data = changed_bytes(data, chance)
+    return data
 
 
 def _like(number: int, width: int, size: int, chance: random.Random) -> int:
@@ -255,6 +265,28 @@ def _lookup3(data: bytes) -> bytes:
 
 
 # --- documents ---
+
+VALUES: Final[tuple[Any, ...]] = (
+    None, True, -1, 0, 2**63, 2**64, 2**70, 1e308, float("nan"), 1.5, "", "x", "\ud800", "../../x",
+    "\0", [], {}, [[]], {"": {}}, "9" * 5000, [0] * 50,
+)  # fmt: skip
+
+
+def changed_json(data: bytes, chance: random.Random) -> bytes | None:
+    """A JSON document with another value somewhere; None if it is none."""
+    try:
+        document = json.loads(data)
+    except ValueError:
+        return None
+    places = [*_places(document)]
+    if not places:
+        return json.dumps(chance.choice(VALUES)).encode()
+    holder, name = chance.choice(places)
+    if chance.random() < 0.25:
+        del holder[name]
+    else:
+        holder[name] = chance.choice(VALUES)
+    return json.dumps(document).encode()
 
 
 def _swapped(data: bytes, chance: random.Random) -> bytes | None:

@@ -145,9 +145,9 @@ def describe_message(
 ) -> tuple[Message, dict[str, Any]]:
     """The metadata of a message, and the attributes of its variable."""
 
-    def get(key: str, default: Any = None) -> Any:  # noqa: ANN401 - whatever a key holds
+    def get(key: str, default: Any = None, kind: type | None = None) -> Any:  # noqa: ANN401 - whatever a key holds
         try:
-            return eccodes.codes_get(handle, key)
+            return eccodes.codes_get(handle, key, kind)
         except eccodes.KeyValueNotFoundError:
             return default
 
@@ -157,7 +157,7 @@ def describe_message(
     when = datetime(date // 10000, date // 100 % 100, date % 100, tzinfo=UTC)
     when += timedelta(hours=clock // 100, minutes=clock % 100)
     step = _step(str(get("endStep", 0)), url)
-    level = float(get("level", 0))
+    level = get("level", 0.0, float)  # as a whole number it would lose its fraction
     place = (float(get("number", 0)), (when - _EPOCH).total_seconds(), step, level)
     attrs = {
         "long_name": get("name"),

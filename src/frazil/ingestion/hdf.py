@@ -25,6 +25,7 @@ from frazil.ingestion.encoding import (
     filter_configuration,
     is_plain,
 )
+from frazil.ingestion.hdf_chunks import ChunkIndex, chunk_references, read_index
 from frazil.ingestion.hdf_files import HdfFiles, HdfItem, attributes_of
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.netcdf4 import (
@@ -169,6 +170,7 @@ def _variable(
     dtype = np.dtype("O") if is_text else _plain_dtype(dataset.dtype)
     if FILL in dataset.attrs:
         attributes |= encoded_attributes(dataset.attrs[FILL], dtype)
+    index = read_index(name, found)
     shape = shown_shape(dataset, dims, lengths)
     made = FileVariable(
         name=name,
@@ -185,7 +187,9 @@ def _variable(
         return replace(made, values=filled_up(values, shape, _fill_of(dataset)))
     try:
         encoding, is_usual = _filtered_encoding(dataset, dtype)
-        referred = replace(made, encoding=encoding, references=_references(files, made, found))
+        referred = replace(
+            made, encoding=encoding, references=_references(files, made, found, index)
+        )
         if not is_usual:
             _try_out(referred, files, found)
     except ObstacleError as error:
@@ -291,7 +295,9 @@ def _plain_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 # --- references ---
 
 
-def _references(files: HdfFiles, made: FileVariable, found: HdfItem) -> FileReferences:
+def _references(
+    files: HdfFiles, made: FileVariable, found: HdfItem, index: ChunkIndex | None
+) -> FileReferences:
     dataset = found.item
     _require_plain_bytes(dataset)
     plist = dataset.id.get_create_plist()
@@ -303,7 +309,8 @@ def _references(files: HdfFiles, made: FileVariable, found: HdfItem) -> FileRefe
     if layout == h5d.VIRTUAL:
         raise ObstacleError("it is a virtual dataset, whose values are in other datasets")
     if layout == h5d.CHUNKED:
-        return _chunks(made, found)
+        assert index is not None
+        return chunk_references(made, found, index)
     if plist.get_external_count():
         segments, size = _filled(files, found)
         if len(segments) > 1:
@@ -378,62 +385,6 @@ def _raw_values(files: HdfFiles, found: HdfItem, region: tuple[slice, ...]) -> A
     values = np.frombuffer(b"".join(parts), dtype)
     shape = (-1, *dataset.shape[1:]) if dataset.ndim else ()
     return values.reshape(shape)[(slice(None), *region[1:])] if region else values.reshape(shape)
-
-
-def _chunks(made: FileVariable, found: HdfItem) -> FileReferences:
-    dataset, low = found.item, found.item.id
-    lengths = zip(dataset.shape, made.shape, dataset.chunks, strict=True)
-    if any(stored < shown and stored % chunk for stored, shown, chunk in lengths):
-        raise ObstacleError("it is shorter than its dimension, and ends inside a chunk")
-    rows: list[tuple[int, int, int]] = []
-    places: list[tuple[int, ...]] = []
-
-    def take(stored: Any) -> None:  # noqa: ANN401  (h5py's own record)
-        places.append(stored.chunk_offset)
-        rows.append((stored.byte_offset, stored.size, stored.filter_mask))
-
-    low.chunk_iter(take)
-    if len(rows) != low.get_num_chunks():
-        raise bad_file(f"the index of the chunks of {made.name!r} cannot be read", found.url)
-    if not rows:
-        return FileReferences.of_file(found.url, [], [], [])
-    columns = np.array(rows, np.uint64)
-    if columns[:, 2].any():
-        raise ObstacleError(
-            "some of its chunks skipped a filter when they were written, which references cannot"
-            " express"
-        )
-    coords = np.array(places, np.int64) // np.array(dataset.chunks)
-    index = np.ravel_multi_index(tuple(coords.T), made.grid)
-    if len(np.unique(index)) < len(index):
-        raise bad_file(f"two chunks of {made.name!r} have the same place", found.url)
-    _require_filtered_edges(found, coords, columns[:, 1])
-    return FileReferences.of_file(found.url, index, columns[:, 0], columns[:, 1])
-
-
-def _require_filtered_edges(found: HdfItem, coords: Array, lengths: Array) -> None:
-    """Refuse datasets whose chunks at the edges, which go beyond the shape, skip all filters.
-
-    h5py does not tell. Such chunks are as long as their values, which others are by chance, or if
-    the filters only shuffle: then some are read both ways.
-    """
-    dataset = found.item
-    shape, chunks = np.array(dataset.shape), np.array(dataset.chunks)
-    is_edge = ((coords + 1) * chunks > shape).any(axis=1)
-    width = dataset.dtype.itemsize
-    if not dataset._filters or (lengths[is_edge] != int(np.prod(chunks)) * width).any():
-        return
-    for start in (coords[is_edge] * chunks).tolist():
-        raw = dataset.id.read_direct_chunk(tuple(start))[1]
-        if np.frombuffer(raw, "u1").reshape(width, -1).T.tobytes() == raw:
-            continue  # shuffled or not, it is the same
-        ends = np.minimum(shape, start + chunks).tolist()
-        region = tuple(slice(*each) for each in zip(start, ends, strict=True))
-        inside = tuple(slice(0, part.stop - part.start) for part in region)
-        values = np.frombuffer(raw, dataset.dtype).reshape(dataset.chunks)[inside]
-        if values.tobytes() == np.asarray(dataset[region]).tobytes():
-            raise ObstacleError("its chunks at the edges skipped the filters")
-        return
 
 
 # --- dimensions ---

@@ -32,8 +32,13 @@ _START: Final = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
     " from frazil.ingestion.isolation import serve_parser; serve_parser(sys.argv[1:])"
 )
-_PREFIXES: Final = ("HDF5_VDS_PREFIX", "HDF5_EXTFILE_PREFIX", "HDF5_EXT_PREFIX")
-"""Variables by which HDF5 would look for files that other files name in further places."""
+_UNWANTED: Final = (
+    # by these HDF5 would look for files that other files name in further places
+    "HDF5_VDS_PREFIX", "HDF5_EXTFILE_PREFIX", "HDF5_EXT_PREFIX",
+    # where in a library a panic was takes long to find out, and nobody reads it
+    "RUST_BACKTRACE",
+)  # fmt: skip
+"""Variables that the helper does without."""
 
 
 PATIENCE: Final = 10
@@ -112,7 +117,7 @@ class _Helper:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={k: v for k, v in os.environ.items() if k not in _PREFIXES},
+                env={k: v for k, v in os.environ.items() if k not in _UNWANTED},
             )
             assert self._process.stdin is not None
             pickle.dump(sys.path, self._process.stdin)

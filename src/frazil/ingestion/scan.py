@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
+from frazil.formats.zarr_meta import MAX_CHUNKS
 from frazil.ids import require_usable_name
 from frazil.ingestion.isolation import ParserLimits, isolated
 from frazil.ingestion.names import VariableChoice
@@ -28,6 +30,8 @@ from frazil.ingestion.sources import bad_file, display_url, look
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""
+MAX_NUMBER: Final = (1 << 63) - 1
+"""Chunks of a file have numbers of 64 bits."""
 
 
 def scan(options: Mapping[str, Any], limits: ParserLimits, task: ScanTask) -> Outcome:
@@ -38,7 +42,7 @@ def scan(options: Mapping[str, Any], limits: ParserLimits, task: ScanTask) -> Ou
     try:
         return isolated(limits, _scanned, options, task)
     except FrazilError as error:
-        return ScanFailure(task.url, f"{error} (file={display_url(task.url)})", str(error.kind))
+        return _refusal(task, error)
     except Exception as error:
         return _surprise(task, error)
 
@@ -47,12 +51,21 @@ def _scanned(options: Mapping[str, Any], task: ScanTask) -> Outcome:
     try:
         found = scan_file(task, options)
     except FrazilError as error:
-        return ScanFailure(task.url, str(error), str(error.kind))
+        return _refusal(task, error)
     except MemoryError:
         raise unsuitable("it took more memory to read than scan_memory_bytes allows") from None
     except Exception as error:
         return _surprise(task, error)
     return found.compact() if isinstance(found, FileScan) else found
+
+
+def _refusal(task: ScanTask, error: FrazilError) -> ScanFailure:
+    """The answer for a file that is refused; what is wrong may be in one that it leads to."""
+    said, place = str(error), display_url(task.url)
+    if place not in said:
+        led = "it leads to another file: " if "file" in error.facts else ""
+        said = f"{led}{said} (file={place})"
+    return ScanFailure(task.url, said, str(error.kind))
 
 
 def _surprise(task: ScanTask, error: Exception) -> ScanFailure:
@@ -91,6 +104,7 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
         if names.count(variable.name) > 1:
             raise bad_file(f"two variables are called {variable.name!r}", task.url)
         _require_names(variable, task.url)
+        _require_countable(variable, task.url)
     variables = _settled(parsed.variables)
     if identity is None:
         from frazil.ingestion.parsers import folder_identity
@@ -141,6 +155,17 @@ def _require_names(variable: FileVariable, url: str) -> None:
             " out with drop",
             url,
         ) from None
+
+
+def _require_countable(variable: FileVariable, url: str) -> None:
+    """Refuse chunks that cannot be stored, or not be told apart by a number."""
+    if max(variable.grid, default=0) > MAX_CHUNKS or prod(variable.grid) > MAX_NUMBER:
+        grid = " x ".join(map(str, variable.grid))
+        raise bad_file(
+            f"the variable {variable.name!r} has more chunks ({grid}) than can be stored; leave it"
+            " out with drop",
+            url,
+        )
 
 
 def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:

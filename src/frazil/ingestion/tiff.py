@@ -60,7 +60,7 @@ def scan_tiff(source: InputFile) -> ParsedFile:
     """The first image of a TIFF file; overviews and further pages are left out, and noted."""
     with _opened(source) as file:
         page = file.pages[0]
-        count = len(file.pages)
+        further = len(file.pages) - 1 + len(page.subifds or ())
         image, half = _image(source.url, page), _half_pixel(page)
         attributes = image.attributes
         try:
@@ -72,7 +72,7 @@ def scan_tiff(source: InputFile) -> ParsedFile:
             image = replace(image, attributes=attributes, obstacle=str(error))
         is_unheld = page.tags.get(_NODATA) is not None and _nodata(page) is None
     notes = {
-        f"{count - 1} further images are not taken": count > 1,
+        f"{further} further images are not taken": further > 0,
         "a value for no data that pixels cannot have is not taken": is_unheld,
     }
     told = tuple(note for note, is_so in notes.items() if is_so)
@@ -107,7 +107,9 @@ def _opened(source: InputFile) -> Iterator[Any]:
 
 def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
     """The image without references."""
-    if page.dtype is None or page.dtype.kind not in "biufc" or page.shaped[1] != 1:
+    if page.shaped[1] != 1:
+        raise bad_file("images with a depth (several planes in one image) are not supported", url)
+    if page.dtype is None or page.dtype.kind not in "biufc":
         detail = f"{page.bitspersample} bits of sample format {page.sampleformat}"
         raise bad_file(f"Zarr does not support the pixel type of the image ({detail})", url)
     planes, _, height, width, samples = page.shaped

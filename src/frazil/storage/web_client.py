@@ -23,7 +23,7 @@ from typing import Final
 from urllib import request
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from frazil.errors import ErrorKind, StorageError
+from frazil.errors import ErrorKind, StorageError, invalid_option
 from frazil.masking import MaskedRecord, bare_url
 from frazil.model.config import StorageSettings, StorageTimeoutSettings
 from frazil.storage.client_settings import ATTEMPT_TIMEOUT_S, backoff_s, max_tries
@@ -304,11 +304,12 @@ class WebClient:
         given = self._options.get("proxy_url")
         if given:
             excluded = {"no": self._options.get("proxy_excludes", "")}
-            return None if _is_near(at.host, excluded) else given
+            return None if _is_near(at.host, excluded) else _proxy_url(given)
         found = request.getproxies_environment()
         if _is_near(at.host, found):
             return None
-        return found.get(at.scheme) or found.get("all")
+        named = found.get(at.scheme) or found.get("all")
+        return _proxy_url(named) if named else None
 
     def _kept(self) -> _Line | None:
         with self._lock:
@@ -329,6 +330,24 @@ def _is_near(host: str, proxies: Mapping[str, str]) -> bool:
     """Whether a host is among those that proxies are not asked for."""
     bypass = request.proxy_bypass_environment  # type: ignore[attr-defined]  # left out by types
     return bool(bypass(host, proxies))
+
+
+def _proxy_url(text: str) -> str:
+    """The address of a proxy, with its scheme.
+
+    Others than those that speak plain HTTP would get user and password in a way that was not meant.
+    """
+    url = text if "://" in text else f"http://{text}"
+    try:
+        at = _Address.of(url)
+    except ValueError:
+        at = None
+    if at is None or at.scheme != "http" or not at.host:
+        raise invalid_option(
+            "a proxy must be given as http://host:port, by the environment or by proxy_url;"
+            " other kinds of proxies are not supported"
+        )
+    return url
 
 
 def _close_all(lines: list[_Line]) -> None:

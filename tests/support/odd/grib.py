@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,21 @@ REGULAR = {
 
 
 def write(sample: str, settings: dict[str, Any], hours: tuple[int, ...], folder: Path) -> Path:
+    each = [{**settings, "dataDate": 20240101, "dataTime": hour * 100} for hour in hours]
+    return write_all(sample, each, folder)
+
+
+def write_all(sample: str, messages: Sequence[dict[str, Any]], folder: Path) -> Path:
     made = folder / "odd.grib"
     with made.open("wb") as file:
-        for hour in hours:
+        for number, settings in enumerate(messages):
             handle = eccodes.codes_grib_new_from_samples(sample)
             for key, value in settings.items():
                 eccodes.codes_set(handle, key, value)
-            eccodes.codes_set(handle, "dataDate", 20240101)
-            eccodes.codes_set(handle, "dataTime", hour * 100)
             count = eccodes.codes_get(handle, "numberOfDataPoints")
             if "Ni" in settings:
                 count = settings["Ni"] * settings["Nj"]
-            values = np.arange(float(count)) % 97 + hour
+            values = np.arange(float(count)) % 97 + 12 * number
             if settings.get("bitmapPresent"):
                 eccodes.codes_set(handle, "missingValue", MISSING)
                 values[::5] = MISSING
@@ -121,6 +124,8 @@ def _cases() -> Iterator[Case]:
         is_known = packing == "grid_jpeg"  # else gribberish decodes it otherwise, or not at all
         more: dict[str, Any] = {} if is_known else {"outcome": Outcome.COPIED, "told": "gribberish"}
         yield case(f"{packing}", 2, {**REGULAR, "packingType": packing}, **more)
+    for label, tops in (("layers", (0, 7, 28)), ("one-layer", (7,))):
+        yield Case(f"grib2/{label}", partial(soil, tops), read_soil, is_close=True)
     yield Case("grib2/cut", cut, nothing, Outcome.REFUSED, "cut off")
     yield Case("grib2/together", together, nothing, Outcome.REFUSED, "several fields")
     yield Case("grib2/twice", twice, nothing, Outcome.REFUSED, "same field")
@@ -150,6 +155,30 @@ def together(folder: Path) -> Path:
 
 def twice(folder: Path) -> Path:
     return write("regular_ll_pl_grib2", REGULAR, (6, 6), folder)
+
+
+def soil(tops: tuple[int, ...], folder: Path) -> Path:
+    """Layers that begin so many centimetres below the ground; GRIB tells metres."""
+    field = {**REGULAR, "discipline": 2, "parameterCategory": 0, "parameterNumber": 2}
+    surfaces = {"typeOfFirstFixedSurface": 106, "typeOfSecondFixedSurface": 106}
+    scales = {"scaleFactorOfFirstFixedSurface": 2, "scaleFactorOfSecondFixedSurface": 2}
+    ends = ("scaledValueOfFirstFixedSurface", "scaledValueOfSecondFixedSurface")
+    layers = [
+        field | surfaces | scales | dict(zip(ends, (top, top + 5), strict=True)) for top in tops
+    ]
+    return write_all("regular_ll_pl_grib2", layers, folder)
+
+
+def read_soil(path: Path) -> Values:
+    """The fields, and the depths as numbers with a fraction."""
+    depths = []
+    with path.open("rb") as file:
+        while (handle := eccodes.codes_grib_new_from_file(file)) is not None:
+            depths.append(eccodes.codes_get(handle, "level", float))
+            eccodes.codes_release(handle)
+    (name, fields), *_ = read(path).items()
+    depth = np.array(depths) if len(depths) > 1 else np.array(depths[0])
+    return {name: fields[None] if len(depths) > 1 else fields, "depthBelowLandLayer": depth}
 
 
 GRIB = tuple(_cases())

@@ -138,15 +138,38 @@ def bare_edges(options: dict[str, Any], folder: Path) -> Path:
     return made
 
 
-def misplaced(folder: Path) -> Path:
-    """An index in which the second chunk is where the first one is."""
+def reindexed(change: Callable[[bytearray, int], None], folder: Path) -> Path:
+    """An index of nine chunks that was changed, given where the first of its keys is.
+
+    A key has 32 bytes: 8 for lengths and filters, then the place. The address of the chunk follows.
+    """
     made = write(partial(chunked, "<i4", {}), folder)
     raw = bytearray(made.read_bytes())
-    node = raw.find(b"TREE\x01")  # its keys have 32 bytes, of which 8 come before the place
-    second = node + 24 + 40 + 8
-    raw[second : second + 16] = bytes(16)
+    change(raw, raw.find(b"TREE\x01") + 24)
     made.write_bytes(raw)
     return made
+
+
+def misplaced(raw: bytearray, keys: int) -> None:
+    """The second chunk is where the first one is."""
+    raw[keys + 48 : keys + 64] = bytes(16)
+
+
+def swapped(raw: bytearray, keys: int) -> None:
+    """The third chunk stands in the place of the eighth: a search for others goes astray."""
+    third, eighth = (slice(keys + 40 * n, keys + 40 * n + 40) for n in (2, 7))
+    raw[third], raw[eighth] = raw[eighth], raw[third]
+
+
+def far_off(raw: bytearray, keys: int) -> None:
+    """The last chunk is beyond the shape, and the index ends behind it."""
+    for key in (8, 9):
+        raw[keys + key * 40 + 8 : keys + key * 40 + 16] = (3 * key).to_bytes(8, "little")
+
+
+def cut_off(raw: bytearray, keys: int) -> None:
+    """The last key says that the index ends before the last chunk."""
+    raw[keys + 9 * 40 + 8 : keys + 9 * 40 + 32] = bytes(24)
 
 
 def sparse(file: h5py.File) -> None:
@@ -343,6 +366,15 @@ def linked(folder: Path) -> Path:
     return folder / "odd.h5"
 
 
+def linked_to_damage(folder: Path) -> Path:
+    """A sound file that leads to one with a damaged index."""
+    (folder / "others").mkdir()
+    reindexed(misplaced, folder / "others").rename(folder / "others" / "b.h5")
+    with h5py.File(folder / "odd.h5", "w") as file:
+        file["v"] = h5py.ExternalLink("others/b.h5", "/v")
+    return folder / "odd.h5"
+
+
 def virtual(folder: Path) -> Path:
     (folder / "others").mkdir()
     layout = h5py.VirtualLayout(shape=SHAPE, dtype="<i4")
@@ -417,7 +449,14 @@ def _cases() -> Iterator[Case]:
     for label, options in (("gzip", {"compression": "gzip"}), ("shuffle", {"shuffle": True})):
         bare = partial(bare_edges, options)
         yield Case(f"hdf5/bare-edges-{label}", bare, read, Outcome.COPIED, "at the edges")
-    yield Case("hdf5/two-at-one-place", misplaced, nothing, Outcome.REFUSED, "the same place")
+    for label, change, told in (
+        ("two-at-one-place", misplaced, "the same place"),
+        ("index-beyond-the-shape", far_off, "beyond the shape"),
+        ("index-out-of-order", swapped, "does not find all chunks"),
+        ("index-cut-off", cut_off, "does not find all chunks"),
+    ):
+        index = partial(reindexed, change)
+        yield Case(f"hdf5/{label}", index, nothing, Outcome.REFUSED, told)
     yield case("sparse", sparse)
     yield case("never-written", partial(never_written, {}))
     yield case("never-written-chunks", partial(never_written, {"chunks": CHUNKS}))
@@ -488,6 +527,7 @@ def _elsewhere() -> Iterator[Case]:
         ("raw-short", short_raw_file, "too short"),
         ("virtual-incomplete", incomplete, "3.h5"),
         ("link-leads-on", chained, "was not allowed"),
+        ("linked-to-damage", linked_to_damage, "leads to another file: the index of the chunks"),
         ("raw-symlink", by_symlink, "was not allowed"),
     )
     for label, make, told in wrong:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -19,11 +20,11 @@ from tests.support.odd.case import Case, Outcome, Values, nothing, ramp
 VALUES = ramp((8,), "<i4")
 
 
-def meta(chunk: int) -> str:
+def meta(*chunks: int, shape: tuple[int, ...] = (8,)) -> str:
     """The document of an array with the values."""
     made = {
-        "shape": [8],
-        "chunks": [chunk],
+        "shape": shape,
+        "chunks": chunks,
         "dtype": "<i4",
         "compressor": None,
         "filters": None,
@@ -93,7 +94,7 @@ def _cases() -> Iterator[Case]:
         ("absolute", {"v/0": ["FOLDER/others/data.bin", 0, 16], "v/1": second}),
         ("url", {"v/0": ["file://FOLDER/others/data.bin", 0, 16], "v/1": second}),
         ("dots", {"v/0": ["others/../others/data.bin", 0, 16], "v/1": second}),
-        ("inline", {"v/0": "base64:" + _base64(VALUES[:4]), "v/1": second}),
+        ("inline", {"v/0": _inline(VALUES[:4]), "v/1": second}),
     )
     for name, refs in good:
         yield Case(f"kerchunk/{name}", partial(write, refs), read, allow=beside)
@@ -133,7 +134,7 @@ def _cases() -> Iterator[Case]:
         )
     for name, value, told in (
         ("no-base64", "base64:!!!!", "base64"),
-        ("cut-base64", "base64:" + _base64(VALUES[:4])[:-1], "base64"),
+        ("cut-base64", _inline(VALUES[:4])[:-1], "base64"),
         ("empty", "", "is empty"),
         ("empty-base64", "base64:", "is empty"),
         ("empty-range", ["others/data.bin", 4, 0], "is empty"),
@@ -147,6 +148,15 @@ def _cases() -> Iterator[Case]:
             told,
             allow=beside,
         )
+    for name, shape in (("axis", (1 << 33,)), ("grid", (1 << 31,) * 3)):
+        huge = {
+            "v/.zarray": meta(*(1 for _ in shape), shape=shape),
+            "v/.zattrs": json.dumps({"_ARRAY_DIMENSIONS": [*"xyz"[: len(shape)]]}),
+            f"v/{'.'.join('0' for _ in shape)}": _inline(VALUES[:1]),
+        }
+        yield Case(
+            f"kerchunk/huge-{name}", partial(write, huge), nothing, Outcome.REFUSED, "more chunks"
+        )
     for as_parquet in (False, True):
         name = "parquet" if as_parquet else "json"
         make = partial(of_hdf, as_parquet=as_parquet)
@@ -156,10 +166,8 @@ def _cases() -> Iterator[Case]:
         )
 
 
-def _base64(values: Any) -> str:
-    import base64
-
-    return base64.b64encode(values.tobytes()).decode()
+def _inline(values: Any) -> str:
+    return "base64:" + base64.b64encode(values.tobytes()).decode()
 
 
 KERCHUNK = tuple(_cases())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from frazil.errors import ErrorKind, StorageError
+from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.chunks import VirtualRef
 from frazil.model.config import (
     StorageRetriesSettings,
@@ -198,3 +198,34 @@ def test_a_proxy_is_asked_for_the_whole_address(web_server: WebServer) -> None:
     assert path == "http://archive.example/x/repo"
     assert headers["host"] == "archive.example"
     assert headers["proxy-authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
+def test_a_proxy_of_the_environment_needs_no_scheme(
+    web_server: WebServer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    web_server.answers["*"] = (200, "through")
+    monkeypatch.setenv(name, web_server.url.replace("http://", "me:pw@"))
+    monkeypatch.setenv("no_proxy", "")
+    assert http_storage("http://archive.example/x").get("repo") == b"through"
+    assert web_server.seen[-1][2]["proxy-authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "socks5://me:hunter2@127.0.0.1:9",
+        "https://me:hunter2@127.0.0.1:9",
+        "http://me:hunter2@[bad",
+        "http://me:hunter2@127.0.0.1:port",
+        "http://",
+    ],
+)
+def test_other_proxies_are_refused_and_get_no_password(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(InvalidInputError, match="http://host:port") as refusal:
+        http_storage("http://archive.example/x").get("repo")
+    assert "hunter2" not in str(refusal.value)

@@ -1,0 +1,46 @@
+"""What a TIFF file has besides its first image is told; the corpus of odd files has the pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+
+from frazil.ingestion.records import FileScan, ScanFailure, ScanTask
+from frazil.ingestion.scan import _scanned
+from frazil.ingestion.sources import as_url
+
+IMAGE = np.arange(40 * 48, dtype="u2").reshape(40, 48)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "inside", "told"),
+    [
+        ((1,), 0, ()),
+        ((1, 1, 1), 0, ("2 further images are not taken",)),  # pages
+        ((1, 2, 4), 0, ("2 further images are not taken",)),  # pages of other sizes
+        ((1, 2, 4), 2, ("2 further images are not taken",)),  # overviews below the first
+    ],
+)
+def test_further_images_are_told(
+    tmp_path: Path, sizes: tuple[int, ...], inside: int, told: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as file:
+        for number, size in enumerate(sizes):
+            below = {"subifds": inside} if inside and not number else {}
+            file.write(IMAGE[::size, ::size], tile=(16, 16), **below)  # type: ignore[arg-type]
+    found = _scanned({}, ScanTask(as_url(path)))
+    assert isinstance(found, FileScan)
+    assert found.notes == told
+    assert found["band_data"].shape == IMAGE.shape
+
+
+def test_an_image_with_a_depth_is_refused_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.stack([IMAGE] * 16), tile=(16, 16, 16))
+    found = _scanned({}, ScanTask(as_url(path)))
+    assert isinstance(found, ScanFailure)
+    assert "several planes" in found.error
