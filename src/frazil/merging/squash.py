@@ -135,7 +135,10 @@ def _write(
     like: Snapshot,
     pruned: tuple[SnapshotId, ...] = (),
 ) -> SnapshotId:
-    """Store a snapshot with the nodes of another, and make it known; no branch points to it."""
+    """Store a snapshot with the nodes of another, and make it known; no branch points to it.
+
+    It has the manifests of that other one, which may have been collected meanwhile.
+    """
     made = SnapshotId.random()
     before = context.refs.entry(parent)
     snapshot = replace(
@@ -147,7 +150,7 @@ def _write(
     files: list[Snapshot | TransactionLog] = [snapshot, replace(log, id=made)]
     context.storage.each(context.assets.save_file, files)
     context.assets.make_durable([log_key(made), snapshot_key(made)])
-    context.refs.register_detached(snapshot.entry(parent, pruned))
+    context.refs.register_detached(snapshot.entry(parent, pruned), frozenset((like.id,)))
     return made
 
 

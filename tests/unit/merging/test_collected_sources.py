@@ -113,4 +113,5 @@ def test_what_is_acknowledged_can_be_read(prepare: Prepare, lose: Lose, spec: in
         for branch in repository.list_branches():
             assert contents(repository.readonly_session(branch))
             assert list(repository.ancestry(branch=branch))
-        assert fsck(repository).is_sound
+        report = fsck(repository)
+        assert report.is_sound, (call, report.findings)
