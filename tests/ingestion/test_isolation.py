@@ -132,6 +132,7 @@ def test_memory_has_a_limit() -> None:
     assert isolated(ParserLimits(memory=512 << 20), len, b"abc") == 3
 
 
+@pytest.mark.soak
 def test_what_one_file_leaves_in_memory_is_not_taken_from_the_next() -> None:
     limits = ParserLimits(memory=1 << 30)
     processes = [isolated(limits, keep) for _ in range(16)]  # 80 MiB each

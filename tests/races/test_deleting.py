@@ -109,14 +109,15 @@ ACTS = (branch, tag, reset, commit, older, work)
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("spec", [1, 2, "g3"])
+@pytest.mark.parametrize("stride", [36, pytest.param(5, marks=pytest.mark.soak)])
 def test_what_is_acknowledged_during_a_deletion_is_there(
-    spec: Spec, mode: str, act: Callable[[Repository, Ids], Done]
+    spec: Spec, mode: str, act: Callable[[Repository, Ids], Done], stride: int
 ) -> None:
     if mode in ("purge", "expire") and spec == "g3":
         pytest.skip(f"repositories of this generation must be upgraded before: {mode}")
     template, ids = prepared(spec)
-    # One call in so many, others for each act: together they come by nearly all.
-    for call in count(1 + 2 * ACTS.index(act), 12 if mode == "full" else 20):
+    # One call in so many, others for each act: together they come by a good part of all.
+    for call in count(1 + 5 * ACTS.index(act), min(stride, 20) if mode == "full" else stride):
         storage = copy_of(template)
         told = raced(storage, call, MODES[mode], lambda repo: act(repo, ids))
         if told is None:

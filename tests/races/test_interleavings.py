@@ -26,7 +26,7 @@ def is_known(case: Case) -> bool:
 
 
 def some_of(operation: str) -> Iterator[Case]:
-    """One competitor of every other kind, in the generations by turns.
+    """One competitor of every third kind, in the generations by turns.
 
     It comes where it tells most, right before what cannot be taken back; a few come anywhere.
     """
@@ -38,10 +38,10 @@ def some_of(operation: str) -> Iterator[Case]:
             for competitor in several
             if (operation, competitor) in pairs(kind)
         ]
-        if meets and number % 2:
-            kind, competitor = meets[number // 2 % len(meets)]
+        if meets and number % 3 == 0:
+            kind, competitor = meets[number // 3 % len(meets)]
             call = telling_call(kind, operation)
-            if (number // 4) % 4 == 3:
+            if (number // 3) % 4 == 3:
                 numbers = random.Random(f"{kind} {operation} {competitor}")
                 call = numbers.randint(1, calls_of(kind, operation))
             yield Case(kind, operation, competitor, call)

@@ -35,7 +35,7 @@ from tests.support.old_repositories import files_at, make_small, put, told
 from tests.support.stepping import InterruptedStorage, Moment
 
 Act = Callable[[Storage], object]
-STRIDE: Final = 11
+STRIDE: Final = 17
 """Others come before one call in so many, at other ones in each test; `make soak` has more."""
 READS: Final = frozenset({"get", "fetch", "head", "list"})
 CASES: Final = [

@@ -103,7 +103,7 @@ def upgrade(repo: Repository) -> dict[str, list[int]]:
 ACTS: tuple[Act, ...] = (commit, commit_on_dev, new_branch, reset, collect, upgrade)
 
 
-STRIDES = [4, pytest.param(1, marks=pytest.mark.soak)]
+STRIDES = [7, pytest.param(1, marks=pytest.mark.soak)]
 """Somebody else comes after one call in so many, at other ones for each act."""
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.support.soaking import Soak
 from tests.support.sql_cases import BATCH, differences, make_query, make_table
 
-TABLES = 8
+TABLES = 5
 QUERIES = 20
 """for each table; by tasks, or where the plan is made"""
 

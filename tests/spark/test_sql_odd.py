@@ -219,8 +219,16 @@ def test_a_query_may_end_with_an_aggregate(spark: SparkSession, odd: Table, quer
             assert one == (pytest.approx(same) if isinstance(same, float) else same)
 
 
-@pytest.mark.parametrize("settings", [PLAIN, LENIENT, ELSEWHERE], ids=["ansi", "lenient", "zone"])
-@pytest.mark.parametrize("start", range(0, len(CONDITIONS), 20))
+def conditions() -> Iterator[Any]:
+    """Some conditions with some settings: by turns always, all of them by `make soak`."""
+    kinds = {"ansi": PLAIN, "lenient": LENIENT, "zone": ELSEWHERE}
+    for turn, start in enumerate(range(0, len(CONDITIONS), 20)):
+        for number, (name, settings) in enumerate(kinds.items()):
+            marks = [] if turn % len(kinds) == number else [pytest.mark.soak]
+            yield pytest.param(start, settings, id=f"{start}-{name}", marks=marks)
+
+
+@pytest.mark.parametrize(("start", "settings"), conditions())
 def test_conditions_mean_what_they_mean_to_spark(
     spark: SparkSession, odd: Table, start: int, settings: dict[str, str]
 ) -> None:

@@ -19,7 +19,7 @@ from tests.support.statement_cases import (
     make_statement,
 )
 
-TABLES = 3
+TABLES = 2
 STATEMENTS = 5
 """for each table"""
 

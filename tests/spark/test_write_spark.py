@@ -132,6 +132,7 @@ frame.mapInArrow(hangs, frame.schema).write.format("frazil").mode("append").save
 """
 
 
+@pytest.mark.soak  # of tasks that die, `test_kills.py` has one that is run always
 def test_retried_tasks_write_once_and_a_killed_driver_nothing(tmp_path: Path) -> None:
     url, marks = tmp_path / "repo", tmp_path / "marks"
     marks.mkdir()

@@ -25,7 +25,7 @@ from tests.support.old_repositories import files_at, make_small, put, told
 from tests.support.stepping import InterruptedStorage, Moment
 
 T = TypeVar("T")
-STRIDE = 3
+STRIDE = 5
 """Work dies at one write in so many, before or after it by turns; `make soak` has all."""
 CASES = [(spec, to, STRIDE) for spec, to in (("g1", 1), ("g2", 2), ("3a", 2), ("g3", 1), ("3i", 2))]
 CASES += [
