@@ -13,7 +13,8 @@ from typing import Any, Final, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import ErrorKind, unsuitable
+from frazil.errors import ErrorKind, InvalidInputError, unsuitable
+from frazil.ids import utf8
 from frazil.model.marks import GONE, INGEST, NAME_BYTES, STATE_BYTES, marks_of, packed
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -261,6 +262,21 @@ class FileScan:
         return VariableOrigin(
             self.url, self.format, group, name, self.identity, attributes, self.allowed
         )
+
+    def require_text(self) -> None:
+        """Refuse names and attributes that no file of a repository can hold.
+
+        Raises:
+            InvalidInputError: a text holds half of a character, a lone surrogate, as JSON may
+                spell it.
+        """
+        for variable in self.variables:
+            texts = [variable.name, *variable.dims, json.loads(variable.attributes)]
+            try:
+                utf8(json.dumps(texts, ensure_ascii=False))
+            except InvalidInputError as error:
+                problem = "a name or attribute holds half of a character, a lone surrogate"
+                raise unsuitable(problem, file=self.url, variable=ascii(variable.name)) from error
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -50,6 +50,8 @@ def scan(options: Mapping[str, Any], limits: ParserLimits, task: ScanTask) -> Ou
 def _scanned(options: Mapping[str, Any], task: ScanTask) -> Outcome:
     try:
         found = scan_file(task, options)
+        if isinstance(found, FileScan):
+            found.require_text()
     except FrazilError as error:
         return _refusal(task, error)
     except MemoryError:

@@ -96,6 +96,20 @@ def _cases() -> Iterator[Case]:
         ("dots", {"v/0": ["others/../others/data.bin", 0, 16], "v/1": second}),
         ("inline", {"v/0": _inline(VALUES[:4]), "v/1": second}),
     )
+    halves = {
+        "dimension": {"_ARRAY_DIMENSIONS": ["\ud800"]},
+        "attribute": {"_ARRAY_DIMENSIONS": ["x"], "units": "\udc00"},
+    }
+    for name, attributes in halves.items():
+        refs = {"v/0": first, "v/1": second, "v/.zattrs": json.dumps(attributes)}
+        yield Case(
+            f"kerchunk/half-a-character-in-{name}",
+            partial(write, refs),
+            nothing,
+            Outcome.REFUSED,
+            "half of a character",
+            allow=beside,
+        )
     for name, refs in good:
         yield Case(f"kerchunk/{name}", partial(write, refs), read, allow=beside)
         if name != "inline":
