@@ -167,6 +167,18 @@ def copy_groups(source: WorkingState, target: WorkingState, path: str) -> None:
             target.set_metadata(each, EMPTY_GROUP if found is None else found.user_data)
 
 
+def rely_on_lengths(session: Session, group: str, dims: Iterable[str]) -> None:
+    """Note, before arrays are added to a group, which dimensions they share with those there.
+
+    It is a conflict then if somebody else makes these longer or shorter before the commit.
+    """
+    tree = session.state.tree
+    nodes = [tree.get(path_of(group, name)) for name in tree.children(group)]
+    arrays = [node for node in nodes if isinstance(node, ArrayNode)]
+    known = {dim for node in arrays for dim in node.dimension_names or ()}
+    session.rely_on_dimensions(group, *(dim for dim in {*dims} if dim in known))
+
+
 def scratch_array(context: Context, path: str, document: bytes) -> tuple[WorkingState, ArrayNode]:
     """A state and an array to store chunks with; the hierarchy is never looked at."""
     state = WorkingState(context, INITIAL_SNAPSHOT_ID)

@@ -9,8 +9,10 @@ old that a garbage collection does not spare it, and the commit looks for it the
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from frazil.commit.base import gone
 from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.ids import SnapshotId
 from frazil.model.values import SessionMode
@@ -73,3 +75,19 @@ def require_writable(context: Context, action: str = "") -> None:
         )
     if action:
         context.refs.require_online()
+
+
+def watched(context: Context, snapshot_id: SnapshotId) -> Callable[[], None]:
+    """A check, for whoever copies a snapshot, that it has not gone since this was called.
+
+    Who erases data takes snapshots out of the history before any bytes become zeros. So if a
+    snapshot is there when all is copied, no such zeros were. Of one that history does not know,
+    as that of a fork, nothing can be told.
+    """
+    was_there = context.refs.is_there(snapshot_id)
+
+    def check() -> None:
+        if was_there and not context.refs.is_there(snapshot_id):
+            raise gone(snapshot_id)
+
+    return check

@@ -50,6 +50,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
 from frazil.transaction.opened import context_of
 from frazil.transfer.cloning import clone
+from frazil.transfer.zarr_export import export
 from frazil.xarray import to_icechunk
 from tests.races import files
 from tests.races.jobs_here import HERE, rows, stream_rows, url_of, write_upon
@@ -385,6 +386,16 @@ def copy_version(me: Actor) -> None:
         raise AssertionError("the clone is another one than what was cloned")
 
 
+def export_version(me: Actor) -> None:
+    """What is on a branch now as a plain Zarr store."""
+    target = MemoryStorage()
+    session = me.repo.readonly_session("main")
+    was = contents(session)
+    export(session, target)
+    if {key for key in was if was[key] != target.get(key)}:
+        raise AssertionError("the store is another one than what was exported")
+
+
 def read_all(me: Actor) -> None:
     """Everything that looks at a repository and changes nothing."""
     repo = me.repo
@@ -619,6 +630,7 @@ def _all() -> Iterator[Operation]:
     yield one("merge-into", merge_into, kinds=NEW)
     yield one("clone", copy_all, repeatable=True)
     yield one("clone-version", copy_version, repeatable=True)
+    yield one("export-version", export_version, repeatable=True)
     yield one("analyzed+clone-version", copy_version, before=lambda me: me.repo.audit.analyze(),
               repeatable=True)  # fmt: skip
     yield one("read", read_all, repeatable=True)

@@ -19,7 +19,7 @@ from frazil import (
     RepositoryConfig,
     Storage,
 )
-from frazil.maintenance.at_work import AT_WORK
+from frazil.maintenance.at_work import AT_WORK, TrashWork, at_work
 from frazil.storage.base import Deleted
 from frazil.storage.memory import MemoryStorage
 from tests.races.test_deleting import copy_of
@@ -255,3 +255,16 @@ class Older(InterruptedStorage):
 
     def clock(self) -> datetime:
         return super().clock() + timedelta(days=2)
+
+
+def test_who_empties_the_trash_does_not_let_others_in() -> None:
+    """Not even who thinks that nothing is too young to go."""
+    place = prepared(2)
+    space = Repository.open(place).space
+    with at_work(place, TrashWork.ERASING):
+        later = datetime.now(UTC) + timedelta(hours=1)
+        emptied = space.empty_trash(later, unsafe_minimum_age=AT_ONCE)
+        assert emptied.objects
+        with pytest.raises(ConflictError, match="erasing data"):
+            restore(place)
+    assert not [*place.list("trash/")]

@@ -21,7 +21,7 @@ from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
 from frazil.purging.finding import PurgeMatches, all_ranges
 from frazil.storage.assets import CHUNKS
-from frazil.storage.base import Attributes, Storage
+from frazil.storage.base import Attributes, Fetched, LostRace, Storage
 from frazil.storage.pool import fan_out
 
 Spans: TypeAlias = npt.NDArray[np.int64]
@@ -104,16 +104,21 @@ def erase(storage: Storage, plan: Erasure) -> None:
 
 
 def _overwrite(storage: Storage, name: bytes, kept: Spans) -> None:
-    """Write an object anew, with zeros in place of the bytes that no reference needs."""
+    """Write an object anew, with zeros in place of the bytes that no reference needs.
+
+    Others may be erasing other bytes of it, which must not come back; and it must never be there
+    in part, since chunks that stay are in it. So it is only replaced as it was read, as a whole.
+    """
     key = chunk_object_key(name)
-    data = storage.get(key)
-    if data is None:
-        return
-    new = bytearray(len(data))
-    for start, end in kept.tolist():
-        new[start:end] = data[start:end]
-    if new != data:
-        storage.put(key, bytes(new), REPLACED)
+    while isinstance(found := storage.fetch(key), Fetched):
+        data = found.data
+        new = bytearray(len(data))
+        for start, end in kept.tolist():
+            new[start:end] = data[start:end]
+        if new == data:
+            return
+        if not isinstance(storage.put_if(key, bytes(new), found.version, REPLACED), LostRace):
+            return
 
 
 def _empty_trash_of(storage: Storage, plan: Erasure) -> None:

@@ -117,6 +117,7 @@ def _purge(
         if _is_settled(context, found, rewriter, batch):
             break
     report = _report_of(context, found, plan, rewriter)
+    rewriter.require_written()  # once more: a collection may have run at that very moment
     _destroy(context, found, plan, rewriter, batch, delete_backups=delete_backups)
     if isinstance(context.refs, RepoObjectRefs):
         # The newest backup is what repair begins with, and must name snapshots that exist.
@@ -211,6 +212,7 @@ def _rewrite(
                 error.add_note("some refs have gone over to a history without it; run it again")
             raise
         rewriter.write(found)
+        rewriter.require_written()
         match context.refs:
             case RepoObjectRefs() as refs:
                 is_done = _swap_repo_object(refs, found, rewriter)

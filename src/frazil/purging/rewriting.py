@@ -6,6 +6,7 @@ stays.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -16,15 +17,16 @@ from frazil.bulk.grid import ArrayLayout, Grid, array_layout
 from frazil.formats.txlog import ID_LISTS
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import adopt
-from frazil.model.chunks import ChunkRef, ChunkTable
+from frazil.model.chunks import ChunkRef, ChunkTable, NativeRef
 from frazil.model.combining import overlay
 from frazil.model.history import ManifestFile, Metadata, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef, Node
 from frazil.purging.finding import PurgeMatches, encoding_digest
 from frazil.purging.records import PurgeTarget
-from frazil.storage.assets import manifest_key
+from frazil.storage.assets import chunk_key, manifest_key
 from frazil.storage.pool import ahead
 from frazil.transaction.context import Context
+from frazil.transaction.long_open import require_objects, was_long_ago
 from frazil.transaction.working import WorkingState
 
 Key: TypeAlias = tuple[ChunkRef, Coordinates, bytes]
@@ -54,6 +56,8 @@ class Rewriter:
     """parents of the old snapshots, as the new ones have them"""
     written: dict[str, None] = field(default_factory=dict)
     """keys of all files that were written"""
+    began: float = field(default_factory=time.time)
+    """when the first of them may have been written, in seconds since 1970"""
     _done: dict[tuple[object, ...], RewrittenManifest] = field(default_factory=dict)
 
     @classmethod
@@ -71,7 +75,18 @@ class Rewriter:
             if one in found.history:
                 self._write_snapshot(one, found.history[one], tainted)
             self._write_log(one)
+        for key in self.blanker.stored:
+            self._note(key)
         self.context.assets.make_durable(self.written)
+
+    def require_written(self) -> None:
+        """Refuse to go on if this took so long that a collection may have deleted what is new.
+
+        Raises:
+            SessionStateError: a file that was written is gone.
+        """
+        if was_long_ago(self.began):
+            require_objects(self.context.storage, self.written, "this erasure", "erase again")
 
     def _note(self, key: str) -> None:
         self.written[key] = None
@@ -247,6 +262,8 @@ class Blanker:
     """to read chunks and to store them"""
     target: PurgeTarget
     done: dict[Key, ChunkRef | None] = field(default_factory=dict)
+    stored: list[str] = field(default_factory=list)
+    """keys of the chunk objects that were written"""
     dropped: int = 0
     blanked: int = 0
 
@@ -261,6 +278,8 @@ class Blanker:
         made = ahead(lambda key: self._blank_one(layout, key), fresh, AT_ONCE)
         for key, ref in zip(fresh, made, strict=True):
             self.done[key] = ref
+            if isinstance(ref, NativeRef):
+                self.stored.append(chunk_key(ref.chunk_id))
             if ref is not None:  # a commit since may refer to it; it needs no other blanking
                 self.done[ref, key[1], encoding] = ref
         changed = [(key[1], ref) for key in keys if (ref := self.done[key]) is not None]

@@ -12,7 +12,9 @@ import pyarrow as pa
 import zstandard
 
 import frazil
+from frazil.commit.base import gone
 from frazil.errors import invalid_option
+from frazil.ids import SnapshotId
 from frazil.model.chunks import ChunkTable
 from frazil.model.combining import concat
 from frazil.repository import Repository
@@ -29,6 +31,7 @@ from frazil.spark.location import (
 from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.texts import as_text
 from frazil.tip import Tip
+from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,6 +125,21 @@ class JobEnds:
         """A session on the branch, as it was when this was made."""
         tip = self.tip or open_or_create(self.goal).tip(self.branch)
         return tip.writable_session()
+
+    def require_source(self) -> None:
+        """Refuse what was made of a snapshot that somebody has taken away meanwhile.
+
+        What was read last may have been erased by then. Where the same branch is read and
+        changed, the commit notices that.
+
+        Raises:
+            SnapshotNotFoundError: the snapshot is gone.
+        """
+        if self.is_same:
+            return
+        read, repository = SnapshotId.parse(self.pinned.snapshot_id), self.source.location.open()
+        if not context_of(repository).refs.is_there(read):
+            raise gone(read)
 
 
 def ends_of(

@@ -8,7 +8,7 @@ since a collection may run at that very moment, once more after. Other sessions 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
@@ -20,12 +20,19 @@ from frazil.errors import ErrorKind, FrazilError, SessionStateError
 from frazil.ids import crockford_many
 from frazil.model.chunks import ChunkType
 from frazil.storage.assets import CHUNKS, manifest_key
+from frazil.storage.base import Storage
 from frazil.storage.pool import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
 
 MARGIN: Final = timedelta(hours=4)
 """How much earlier than need be, as clocks differ and commits take time."""
+OF_SESSION: Final = ("this session", "write them again")
+
+
+def was_long_ago(began: float) -> bool:
+    """Whether collections may not spare any more what was written at a time."""
+    return time.time() - began > (MINIMUM_AGE - MARGIN).total_seconds()
 
 
 def is_long_open(context: Context, changes: ChangeSet) -> bool:
@@ -35,15 +42,14 @@ def is_long_open(context: Context, changes: ChangeSet) -> bool:
     where changes use chunks of older snapshots, the clock of this machine must do: such snapshots
     are required by the commit, and their chunks with them.
     """
-    longest = (MINIMUM_AGE - MARGIN).total_seconds()
-    if time.time() - changes.began > longest:
+    if was_long_ago(changes.began):
         return True
     may_look = context.storage.answers_inline and not changes.sources
     some = _some_chunk(changes) if may_look else None
     if some is None:
         return False
     seen = context.storage.head(some)
-    return seen is None or time.time() - seen.created_at.timestamp() > longest
+    return seen is None or was_long_ago(seen.created_at.timestamp())
 
 
 def _some_chunk(changes: ChangeSet) -> str | None:
@@ -75,13 +81,19 @@ def require_chunks(context: Context, changes: ChangeSet) -> None:
     for ready in changes.ready.values():
         for file in ready.files:
             if context.storage.head(manifest_key(file.id)) is None:
-                raise _gone([manifest_key(file.id)])
+                raise _gone([manifest_key(file.id)], *OF_SESSION)
             needed = context.assets.fresh_native_chunks(file.id)
             keys += [f"{CHUNKS}{name}" for name in crockford_many(needed)]
-    found = fan_out(context.storage.head, keys)
-    missing = [key for key, item in zip(keys, found, strict=True) if item is None]
+    require_objects(context.storage, keys, *OF_SESSION)
+
+
+def require_objects(storage: Storage, keys: Iterable[str], whose: str, cure: str) -> None:
+    """Refuse unless all of some objects are there, with what to do otherwise."""
+    wanted = [*keys]
+    found = fan_out(storage.head, wanted)
+    missing = [key for key, item in zip(wanted, found, strict=True) if item is None]
     if missing:
-        raise _gone(missing)
+        raise _gone(missing, whose, cure)
 
 
 def confirm_chunks(context: Context, publication: Publication, changes: ChangeSet) -> None:
@@ -96,10 +108,10 @@ def confirm_chunks(context: Context, publication: Publication, changes: ChangeSe
         raise
 
 
-def _gone(keys: list[str]) -> SessionStateError:
+def _gone(keys: list[str], whose: str, cure: str) -> SessionStateError:
     return SessionStateError(
-        f"{len(keys)} objects that this session wrote are gone: it was open for so long that a "
-        "garbage collection took them for what nobody needs; write them again",
+        f"{len(keys)} objects that {whose} wrote are gone: it took so long that a "
+        f"garbage collection took them for what nobody needs; {cure}",
         kind=ErrorKind.OBJECT_NOT_FOUND,
         key=keys[0],
     )

@@ -66,7 +66,7 @@ class UnresolvedCommits:
         """Forget all: one has landed, or the branch has moved so that none can any more."""
         self._open.clear()
 
-    def landed(self, refs: RefStore, changes: ChangeSet | None) -> Saved | None:
+    def landed(self, refs: RefStore, changes: ChangeSet | None) -> tuple[Publication, Saved] | None:
         """The commit that is in the history after all.
 
         `changes` are those the session has now; None when it has been closed.
@@ -85,7 +85,7 @@ class UnresolvedCommits:
                     expected_parent=str(base),
                     actual_parent=str(entry.id),
                 )
-            return tried.saved
+            return tried.publication, tried.saved
         return None
 
 
@@ -101,9 +101,21 @@ class Publisher:
         self.unresolved = UnresolvedCommits()
 
     def landed(self) -> Saved | None:
-        """A commit of these changes that seemed to fail and is in the history all the same."""
-        changes = None if self._state.is_closed else self._state.changes
-        return self.unresolved.landed(self._state.context.refs, changes)
+        """A commit of these changes that seemed to fail and is in the history all the same.
+
+        Raises:
+            SessionStateError: it is, but something that it refers to is gone.
+        """
+        state = self._state
+        changes = None if state.is_closed else state.changes
+        found = self.unresolved.landed(state.context.refs, changes)
+        if found is None:
+            return None
+        publication, saved = found
+        if changes is not None:
+            # Perhaps it was this look that failed.
+            confirm_chunks(state.context, publication, changes)
+        return saved
 
     def commit(
         self,

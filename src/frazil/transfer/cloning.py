@@ -26,7 +26,7 @@ from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent, require_deleted
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.local import LocalStorage
-from frazil.tip import Tip
+from frazil.tip import Tip, watched
 from frazil.transaction.context import Context
 from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
@@ -69,6 +69,7 @@ def clone(
         return _clone_all(source.storage, goal, runner, progress)
     context = source.state.context
     state = WorkingState(context, source.state.base_id)
+    require_kept = watched(context, source.state.base_id)
     tip = _empty_repository(goal, context)
     tables = {node.path: state.table(node) for node in state.arrays()}
     ids, ends, _ = needed_objects(tables.values())
@@ -85,6 +86,7 @@ def clone(
     text = message or f"Clone {shown} at {base}"
     copy_statistics(state, tables, goal)
     snapshot = None
+    require_kept()
     if len(state.tree):
         snapshot = commit_job(writing, "clone", text, {**facts, **runner.facts()})
     return JobReport(snapshot, tuple(tables), sum(map(len, tables.values())), size_bytes, len(keys))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -12,6 +12,7 @@ from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from frazil.ids import INITIAL_SNAPSHOT_ID, is_below, node_path
 from frazil.maintenance.compaction import fetch_rows
+from frazil.maintenance.deleting import delete_keys
 from frazil.model.documents import document_of
 from frazil.model.history import ManifestFile
 from frazil.model.nodes import ArrayNode, Node
@@ -27,11 +28,13 @@ from frazil.run import (
 )
 from frazil.session import Session
 from frazil.storage.base import Storage
+from frazil.tip import watched
 from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid
 from frazil.transaction.keys import metadata_key
 from frazil.transaction.working import WorkingState
 from frazil.transfer.cloning import BATCH_BYTES, TASK_CHUNKS, require_empty, storage_at
+from frazil.transfer.zarr_import import key_reader
 
 CELL_BYTES: Final = 8
 """Assumed bytes per cell, to estimate how much is copied."""
@@ -68,38 +71,63 @@ def export(
         session: based on the version to copy.
         target: the store: a storage, a directory or a URL.
         group: the group that becomes the root of the store.
-        overwrite: write also where something is; what is there and not overwritten stays.
+        overwrite: write also where something is. Arrays of the same paths are replaced; what else
+            is there stays.
         runner: what copies; threads of this process by default.
         progress: is told what is being done and how far it is.
 
     Raises:
         AlreadyExistsError: there is something at the target.
+        SnapshotNotFoundError: the version was erased, or expired, meanwhile.
         NodeNotFoundError: there is no such group.
     """
     storage = storage_at(target)
     if not overwrite:
         require_empty(storage)
     state = WorkingState(session.state.context, session.state.base_id)
+    require_kept = watched(state.context, state.base_id)
     top = node_path(path_of(group, ""))
     if top != "/":
         state.node(top)
     nodes = [n for n in state.tree if n.path == top or is_below(n.path, top)]
+    if overwrite:
+        _make_way(storage, nodes, top)
     items = [*_portions(state, nodes)]
     work = ExportChunks(state.context, storage, top)
     size_bytes = sum(item.size_bytes for item in items)
     chunks = size = 0
     for _, done in run_with_progress(runner, work, items, progress, "parts", size_bytes=size_bytes):
         chunks, size = chunks + done[0], size + done[1]
-    # The root comes last.
-    documents = {node.path: node.user_data for node in nodes}
+    require_kept()
+    # The root comes last, when all else is sure to last.
+    documents, keys = {node.path: node.user_data for node in nodes}, list[str]()
     for place in sorted({top, *documents}, reverse=True):
-        storage.put(_below(place, top, metadata_key), documents.get(place, EMPTY_GROUP))
+        key = _below(place, top, metadata_key)
+        if place == top:
+            storage.make_durable(keys)
+        storage.put(key, documents.get(place, EMPTY_GROUP))
+        keys.append(key)
+    storage.make_durable(keys[-1:])
     arrays = tuple(node.path for node in nodes if isinstance(node, ArrayNode))
     return JobReport(None, arrays, chunks, size, len(items))
 
 
 def _below(path: str, top: str, key: Callable[[str], str]) -> str:
     return key(path if top == "/" else path[len(top) :] or "/")
+
+
+def _make_way(storage: Storage, nodes: Sequence[Node], top: str) -> None:
+    """Delete what a store has of some nodes: chunks that these lack would be read as theirs.
+
+    Metadata goes first, so that nobody reads new chunks by what said how to read the old ones.
+    """
+    paths = {top, *(node.path for node in nodes)}
+    delete_keys(storage, [_below(path, top, metadata_key) for path in sorted(paths)])
+    for node in (each for each in nodes if isinstance(each, ArrayNode)):
+        folder = _below(node.path, top, lambda each: each.strip("/"))
+        above, read = f"{folder}/" if folder else "", key_reader(document_of(node))
+        found = (item.key for item in storage.list(above))
+        delete_keys(storage, [key for key in found if read(key[len(above) :]) is not None])
 
 
 def _portions(state: WorkingState, nodes: Iterable[Node]) -> Iterator[ExportPart]:
@@ -137,10 +165,12 @@ class ExportChunks:
         table = table.take(slice(first, last))
         encode = ArrayV3Metadata.from_dict(document_of(node)).encode_chunk_key
         folder = _below(node.path, self.top, lambda each: each.strip("/"))
-        sizes = table.length.tolist()
+        sizes, stored = table.length.tolist(), list[str]()
         for rows in by_size(sizes, BATCH_BYTES):
             data = fetch_rows(state, table, rows)
             keys = [encode(tuple(c)) for c in table.coords[rows.start : rows.stop].tolist()]
             named = [f"{folder}/{key}" if folder else key for key in keys]
             self.target.put_many(zip(named, data, strict=True))
+            stored += named
+        self.target.make_durable(stored)
         return len(table), sum(sizes)

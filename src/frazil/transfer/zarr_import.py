@@ -28,6 +28,7 @@ from frazil.run import (
     commit_job,
     copy_groups,
     path_of,
+    rely_on_lengths,
     run_with_progress,
     scratch_array,
 )
@@ -111,6 +112,7 @@ def import_zarr(
 
 def _make_nodes(writing: Session, found: StoreContents, top: str) -> None:
     state = writing.state
+    _rely(writing, found, top)
     if top != "/":
         copy_groups(state, state, parent_path(top))
     for path, document in sorted(found.documents.items()):
@@ -121,6 +123,16 @@ def _make_nodes(writing: Session, found: StoreContents, top: str) -> None:
                 f"there is a node at {place!r} already", kind=ErrorKind.NODE_ALREADY_EXISTS
             )
         state.set_metadata(place, document)
+
+
+def _rely(writing: Session, found: StoreContents, top: str) -> None:
+    """Name the dimensions that arrays will share with others of the groups they go to."""
+    dims: dict[str, set[str]] = {}
+    for path in found.chunks:
+        names = json.loads(found.documents[path]).get("dimension_names") or ()
+        dims.setdefault(parent_path(path_of(top, path)), set()).update(filter(None, names))
+    for group, shared in dims.items():
+        rely_on_lengths(writing, group, shared)
 
 
 class StoredChunk(NamedTuple):
@@ -156,7 +168,7 @@ def read_store(storage: Storage) -> StoreContents:
     raw = _documents(storage, keys) if keys else _converted(_documents(storage, old))
     nodes = {"/" + key.removesuffix(METADATA).strip("/"): json.loads(raw[key]) for key in raw}
     readers = {
-        path: _key_reader(node) for path, node in nodes.items() if node["node_type"] == "array"
+        path: key_reader(node) for path, node in nodes.items() if node["node_type"] == "array"
     }
     chunks: dict[str, list[StoredChunk]] = {path: [] for path in readers}
     for item in listed:
@@ -213,7 +225,7 @@ def _owner(key: str, arrays: Mapping[str, object]) -> str | None:
     return None
 
 
-def _key_reader(node: Mapping[str, Any]) -> Callable[[str], tuple[int, ...] | None]:
+def key_reader(node: Mapping[str, Any]) -> Callable[[str], tuple[int, ...] | None]:
     """How keys of chunks are read: their coordinates, or None for other files."""
     encoding = node["chunk_key_encoding"]
     is_default = encoding["name"] == "default"

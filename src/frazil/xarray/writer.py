@@ -16,6 +16,7 @@ import xarray as xr
 from xarray.backends.zarr import ZarrStore
 
 from frazil.distributed import in_session
+from frazil.run import path_of, rely_on_lengths
 from frazil.session import Session
 
 try:
@@ -116,6 +117,14 @@ def _rely(session: Session, dataset: xr.Dataset, options: Mapping[str, Any]) -> 
     group, region = options["group"] or "", options["write_region"]
     if options["append_dim"] is not None:
         session.rely_on_dimensions(group, str(options["append_dim"]), members=True)
+    elif region is None and options["mode"] != "w":
+        new = {
+            str(dim)
+            for name, variable in dataset.variables.items()
+            if session.state.tree.get(path_of(group, str(name))) is None
+            for dim in variable.dims
+        }
+        rely_on_lengths(session, path_of(group, ""), new)
     if region == "auto":
         region = dict.fromkeys(dataset.dims, "auto")
     found = [dim for dim, part in (region or {}).items() if isinstance(part, str)]

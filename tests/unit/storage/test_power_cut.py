@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from frazil.bulk.write import write_region
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.assets import CHUNK
@@ -21,6 +23,7 @@ from frazil.storage.local import LARGE, LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.posix import is_staging
 from frazil.transfer.cloning import clone
+from frazil.transfer.zarr_export import export
 from tests.support.actions import (
     CONFIG,
     Act,
@@ -36,8 +39,9 @@ from tests.support.actions import (
     rewrite,
     state_of,
 )
+from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, write_keys
-from tests.support.power_cut import File, Recorder, Recording, Synced, Tree
+from tests.support.power_cut import File, Recorder, Recording, Synced, Tree, Written
 
 HOME = "repo"
 SOME = 8
@@ -68,14 +72,14 @@ class Done:
         return found
 
 
-def look(tree: Tree) -> State | str:
+def look(tree: Tree, see: Callable[[Storage], State] | None = None) -> State | str:
     """What users see of files, or the error they get."""
     storage = MemoryStorage()
     for path, data in tree.items():
         if path.startswith(f"{HOME}/") and not is_staging(path.rpartition("/")[2]):
             storage.put(path[len(HOME) + 1 :], data)
     try:
-        return seen_in(storage)
+        return (see or seen_in)(storage)
     except Exception as error:  # whatever it is, it should not have been
         return f"{type(error).__name__}: {error}"
 
@@ -221,6 +225,66 @@ def test_a_clone_is_there_or_not(disk: Path, spec: int, monkeypatch: pytest.Monk
         disk, lambda storage: lambda: clone(Repository.open(source), storage), monkeypatch
     )
     assert done.wrongs(2 * SOME) == []
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_what_is_not_erased_of_an_object_lasts(
+    disk: Path, spec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk of which a part stays is written anew, and its object has another chunk in it."""
+    home = LocalStorage(disk / HOME, durability="none")
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    session = Repository.create(home, config, spec_version=spec).writable_session("main")
+    write_keys(session, {"a/zarr.json": array_document(8, chunks=(4,))})
+    write_region(session, "a", ..., np.arange(1, 9, dtype=np.uint8), packing=True)
+    session.commit("packed")
+    states: list[State | str] = [state_of(home)]
+    recorder = Recorder(disk, monkeypatch)
+    with recorder.watching() as recording:
+        report = Repository.open(LocalStorage(disk / HOME)).space.purge(
+            "a", [slice(0, 2)], confirm="a", unsafe_minimum_age=AT_ONCE
+        )
+    assert (report.objects_overwritten, report.chunks_blanked) == (1, 1)
+    states.append(state_of(home))
+    assert states[0] != states[1]
+    known: dict[int, State | str] = {}
+    for moment in moments_of_names(recording):
+        for tree in recording.remains(moment):
+            mark = hash(frozenset(tree.items()))
+            if mark not in known:
+                known[mark] = look(tree, state_of)
+            assert known[mark] in states[moment >= recording.done :], moment
+
+
+def moments_of_names(recording: Recording) -> list[int]:
+    """Just after a file has got a name or lost one, and the end."""
+    named = (not isinstance(event, Written | Synced) for event in recording.events)
+    return [*(n + 1 for n, is_named in enumerate(named) if is_named), recording.done]
+
+
+def test_an_export_that_can_be_opened_lasts(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that are missing would be read as fill values."""
+    source = MemoryStorage()
+    session = base_of(source, 2).readonly_session("main")
+    recorder = Recorder(disk, monkeypatch)
+    with recorder.watching() as recording:
+        export(session, LocalStorage(disk / HOME))
+    storage = LocalStorage(disk / HOME, durability="none")
+    whole = {item.key: storage.get(item.key) for item in storage.list("")}
+    assert {"zarr.json", "a/c/0"} < whole.keys()
+    for moment in recording.moments(4 * SOME):
+        for tree in recording.remains(moment):
+            there = _files(tree)
+            if moment >= recording.done or there.get("zarr.json") == whole["zarr.json"]:
+                assert there == whole, moment
+
+
+def _files(tree: Tree) -> Tree:
+    return {
+        path[len(HOME) + 1 :]: data
+        for path, data in tree.items()
+        if not is_staging(path.rpartition("/")[2])
+    }
 
 
 @pytest.mark.parametrize("spec", [1, 2])

@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 from frazil.commit.base import MINIMUM_AGE
-from frazil.errors import SessionStateError
+from frazil.errors import SessionStateError, StorageError
 from frazil.repository import Repository
 from frazil.session import ForkSession, Session
 from frazil.storage.memory import MemoryStorage
@@ -139,3 +139,35 @@ def test_other_sessions_ask_for_nothing(storage: MemoryStorage) -> None:
     make(storage, 2)
     assert [key for key in asked(begun_long_ago) if key.startswith("chunks/")]
     assert not [key for key in asked(lambda session: session) if key.startswith("chunks/")]
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_commit_that_is_found_again_is_looked_through_again(
+    storage: MemoryStorage, spec: int
+) -> None:
+    """The look after it has failed, and a collection came at the moment of the commit."""
+    repo = make(storage, spec)
+    tip = repo.lookup_branch("main")
+    before = keys(storage, "chunks/")
+    entry = "repo" if spec == 2 else "refs/branch.main"
+    slow = Repository.open(InterruptedStorage(storage, []), repo.config)
+    session = begun_long_ago(slow.writable_session("main"))
+    zarr.open_array(session.store, path="line")[3] = 4
+    watched = context_of(slow).place
+    assert isinstance(watched, InterruptedStorage)
+
+    def fail() -> None:
+        raise StorageError("no answer")
+
+    def collected() -> None:
+        collect_chunks_of(storage, before)
+        watched.moments.append(Moment("head", "chunks/", fail))
+
+    watched.moments.append(Moment("put_if", entry, collected))
+    with pytest.raises(StorageError, match="no answer"):
+        session.commit("late")
+    assert watched.is_over
+    assert Repository.open(storage).lookup_branch("main") != tip
+    with pytest.raises(SessionStateError, match="write them again"):
+        session.commit("late")
+    assert Repository.open(storage).lookup_branch("main") == tip

@@ -13,8 +13,11 @@ import xarray as xr
 import zarr
 
 import frazil
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, RebaseFailedError
 from frazil.formats.zarr2 import zarr3_document
+from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
+from tests.support.stepping import InterruptedStorage, Moment
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 NUMBERS = np.arange(35).reshape(7, 5)
@@ -86,3 +89,29 @@ def test_what_version_3_cannot_say_is_refused(tmp_path: Path, wrong: dict[str, A
     document.write_text(json.dumps({**json.loads(document.read_text()), **wrong}))
     with pytest.raises(InvalidInputError, match="version 3 cannot express"):
         frazil.import_zarr(tmp_path / "old", tmp_path / "new")
+
+
+def test_arrays_are_not_imported_beside_others_that_have_grown(tmp_path: Path) -> None:
+    """Two lengths of one dimension cannot be read together."""
+    place = MemoryStorage()
+    repository = frazil.Repository.create(place)
+    one = {"shape": (4,), "dtype": "i4", "dimension_names": ["x"]}
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="g/v", **one)  # type: ignore[arg-type]
+    session.commit("four cells")
+    zarr.create_array(tmp_path, name="w", **one)  # type: ignore[arg-type]
+
+    def grow() -> None:
+        other = repository.writable_session("main")
+        zarr.open_array(other.store, path="g/v").resize((6,))
+        other.commit("six cells")
+
+    slow = InterruptedStorage(place, [])
+    opened = frazil.Repository.open(slow)
+    moment = Moment("put", "snapshots/", grow)
+    watched = context_of(opened).place
+    assert isinstance(watched, InterruptedStorage)
+    watched.moments.append(moment)
+    with pytest.raises(RebaseFailedError):
+        frazil.import_zarr(tmp_path, opened, group="g")
+    assert watched.is_over

@@ -362,3 +362,36 @@ def test_a_region_that_labels_chose_is_not_written_under_other_labels() -> None:
     theirs.commit("other labels")
     with pytest.raises(RebaseFailedError):
         ours.commit("one cell", rebase_with=ConflictDetector())
+
+
+def test_a_new_variable_is_not_added_to_a_dimension_that_has_grown() -> None:
+    repository = Repository.create(MemoryStorage())
+    whole = xr.Dataset({"v": ("x", np.zeros(4))})
+    session = repository.writable_session("main")
+    to_icechunk(whole, session)
+    session.commit("whole")
+    ours, beside = repository.writable_session("main"), repository.writable_session("main")
+    to_icechunk(whole.rename(v="w"), ours, mode="a")
+    to_icechunk(whole.rename(v="u"), beside, mode="a")
+    beside.commit("another variable")
+    theirs = repository.writable_session("main")
+    to_icechunk(whole, theirs, append_dim="x")
+    theirs.commit("longer")
+    with pytest.raises(RebaseFailedError):
+        ours.commit("a variable of the old length", rebase_with=ConflictDetector())
+
+
+def test_several_add_variables_to_a_group_at_once() -> None:
+    """The dimensions are as long as they were, or new."""
+    repository = Repository.create(MemoryStorage())
+    whole = xr.Dataset({"v": ("x", np.zeros(4))})
+    begun = repository.writable_session("main")
+    to_icechunk(xr.Dataset(), begun)
+    begun.commit("a group")
+    for names in ("vw", "pq"):
+        sessions = [repository.writable_session("main") for _ in names]
+        for name, session in zip(names, sessions, strict=True):
+            to_icechunk(whole.rename(v=name), session, mode="a")
+        for session in sessions:
+            session.commit("a variable", rebase_with=ConflictDetector())
+    assert {*read(repository.readonly_session("main"))} == {*"pqvw"}

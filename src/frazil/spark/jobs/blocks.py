@@ -212,6 +212,7 @@ class _Run:
                 writing.state.set_table(node, found.table(number, len(node.shape)))
         counts = {"added-chunks": found.chunks, "added-bytes": found.bytes}
         text = self._job.get("message") or message
+        self._ends.require_source()
         made = commit_job(writing, name, text, {**counts, **runner.facts()})
         paths = tuple(path_of(self._place, output.name) for output in kept)
         return JobReport(made, paths, found.chunks, found.bytes, workers)

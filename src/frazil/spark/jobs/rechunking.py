@@ -115,6 +115,7 @@ def rechunk(
     for number, plan in enumerate(plans):
         table = gathered.table(number, len(plan.shape))
         _put(writing, session if target is not None else None, plan, table)
+    ends.require_source()
     return _commit(writing, plans, gathered, runner, readers, message)
 
 
