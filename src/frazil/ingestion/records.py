@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ErrorKind, unsuitable
+from frazil.masking import MaskedRecord
 from frazil.model.marks import GONE, INGEST, NAME_BYTES, STATE_BYTES, marks_of, packed
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -41,8 +42,8 @@ class Identity:
         return self.etag or self.modified or None
 
 
-@dataclass(frozen=True)
-class InputFile:
+@dataclass(frozen=True, repr=False)
+class InputFile(MaskedRecord):
     """A file to read, how to reach it, and what of it is wanted."""
 
     url: str
@@ -224,8 +225,8 @@ class ParsedFile:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FileScan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FileScan(MaskedRecord):
     """One file, opened and described."""
 
     url: str
@@ -277,8 +278,8 @@ class FileScan:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class VariableOrigin:
+@dataclass(frozen=True, slots=True, repr=False)
+class VariableOrigin(MaskedRecord):
     """A variable of a file, as tasks need it to read values."""
 
     url: str
@@ -290,8 +291,8 @@ class VariableOrigin:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ScanFailure:
+@dataclass(frozen=True, slots=True, repr=False)
+class ScanFailure(MaskedRecord):
     """A file that could not be scanned."""
 
     url: str
@@ -299,8 +300,8 @@ class ScanFailure:
     kind: str = ErrorKind.UNSUITABLE_DATA
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedFile:
+@dataclass(frozen=True, slots=True, repr=False)
+class SkippedFile(MaskedRecord):
     """A file that is in the repository already."""
 
     url: str
@@ -309,8 +310,8 @@ class SkippedFile:
 Outcome: TypeAlias = FileScan | ScanFailure | SkippedFile
 
 
-@dataclass(frozen=True, slots=True)
-class ScanTask:
+@dataclass(frozen=True, slots=True, repr=False)
+class ScanTask(MaskedRecord):
     """A file to scan, and how."""
 
     url: str
