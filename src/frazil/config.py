@@ -12,6 +12,7 @@ Settings that belong to a repository are kept there, in its `RepositoryConfig`.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -22,8 +23,11 @@ from types import TracebackType
 from typing import Any, Final
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.logs import warn_once
+from frazil.spelling import ALIKE, near, nearest
 from frazil.texts import byte_count, flag
 
+log: Final = logging.getLogger(__name__)
 PREFIX: Final = "FRAZIL_"
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
@@ -214,6 +218,11 @@ def reset() -> ProcessSettings:
         for key in KEYS
         if variable(key) in os.environ
     }
+    for name in os.environ.keys() - map(variable, KEYS):
+        key = name.removeprefix(PREFIX).lower() if name.startswith(PREFIX) else ""
+        if key and (meant := near(key, KEYS, ALIKE)) is not None:
+            detail = "environment variable %s has no meaning; did you mean %s?"
+            warn_once(log, (name,), detail, name, variable(meant))
     with _lock:
         _current = ProcessSettings(**found)
         return _current
@@ -232,7 +241,7 @@ def variable(key: str) -> str:
 def _check(key: str) -> None:
     if key not in _READERS:
         raise InvalidInputError(
-            f"frazil.config has no key {key!r}; there are {', '.join(KEYS)}",
+            f"frazil.config has no key {key!r}{nearest(key, KEYS)} (there are {', '.join(KEYS)})",
             kind=ErrorKind.INVALID_SETTING,
         )
 

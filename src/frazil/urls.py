@@ -26,7 +26,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.ids import ALPHABET, SnapshotId
-from frazil.masking import bare_url
+from frazil.masking import MaskedRecord, bare_url
 from frazil.model.values import SnapshotInfo
 from frazil.spelling import nearest
 from frazil.texts import iso_time
@@ -72,8 +72,8 @@ class AsOf:
 VersionRef: TypeAlias = NamedVersion | AsOf
 
 
-@dataclass(frozen=True, slots=True)
-class RepoUrl:
+@dataclass(frozen=True, slots=True, repr=False)
+class RepoUrl(MaskedRecord):
     """Where a repository is, and which version of it is meant; `str()` gives the text back."""
 
     url: str

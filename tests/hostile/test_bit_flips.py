@@ -11,6 +11,8 @@ import zarr
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, ZstdCodec
 
 from frazil.errors import FrazilError
+from frazil.formats.envelope import has_checksum
+from frazil.formats.legacy.header import header_size
 from frazil.fsck import fsck
 from frazil.fsck.findings import Code
 from frazil.repository import Repository
@@ -27,7 +29,7 @@ CODECS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def build(spec: int, **codecs: object) -> dict[str, bytes]:
+def build(spec: int | str, **codecs: object) -> dict[str, bytes]:
     """The objects of a repository with two arrays of noise."""
     storage = MemoryStorage()
     session = Repository.create(storage, spec_version=spec).writable_session("main")
@@ -168,3 +170,44 @@ def test_shards_have_a_checksum_in_each_inner_chunk() -> None:
                     compressors=None)  # fmt: skip
     report = fsck(stored(objects, "", b""), deep=True)
     assert set(report.unchecked) == {"chunks of /a", "chunks of /b"}
+
+
+def test_refs_of_version_1_are_told_as_without_a_checksum() -> None:
+    objects = build(1, compressors=[Crc32cCodec()])
+    refs = sum(len(data) for key, data in objects.items() if key.startswith("refs/"))
+    found = fsck(stored(objects, "", b""), deep=True).unchecked
+    assert found.pop("refs") == refs
+    assert set(found) <= {"config.yaml"}
+
+
+@pytest.mark.parametrize("generation", ["g1", "g2", "g3"])
+def test_deep_checks_of_older_generations_tell_bytes_without_a_checksum(generation: str) -> None:
+    objects = build(generation, compressors=None)
+    found = fsck(stored(objects, "", b""), deep=True)
+    assert found.is_clean
+    assert found.unchecked.pop("chunks of /a") == 24_000
+    assert found.unchecked.pop("chunks of /b") == 24_000
+    plain = {"refs", "config.yaml", "state.json", "icechunk.json"}
+    # The files of the second generation are not compressed, and hold nothing but their content.
+    files = {"snapshots", "manifests", "transactions"} if generation == "g2" else set()
+    assert set(found.unchecked) <= plain | files
+    assert sum(found.unchecked.values()) > 0
+
+
+def test_files_of_older_generations_without_checksums_are_told() -> None:
+    objects = build("g3", compressors=None)
+    without = {key: _bare(data) for key, data in objects.items()}
+    assert sum(without[key] != objects[key] for key in objects) > 0
+    found = fsck(stored(without, "", b""), deep=True).unchecked
+    for key in (key for key in objects if without[key] != objects[key]):
+        assert found[key.partition("/")[0]] > 0
+
+
+def _bare(data: bytes) -> bytes:
+    import zstandard
+
+    size = header_size(data)
+    if not has_checksum(data[size:]):
+        return data
+    body = zstandard.ZstdDecompressor().decompressobj().decompress(data[size:])
+    return data[:size] + zstandard.ZstdCompressor().compress(body)

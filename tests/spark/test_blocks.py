@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.spark import map_blocks, reduce_blocks
 from tests.support.ages import left_over
 from tests.support.spark import WEATHER_ENCODING, make_repository
+from tests.support.web import WebServer, web_server
 
 
 @pytest.fixture
@@ -151,3 +152,31 @@ def test_failures_leave_the_branch(
     with pytest.raises(InvalidInputError, match=told):
         map_blocks(fn, url, **{"inputs": "wind", **more}, spark=spark)
     assert frazil.Repository.open(url).lookup_branch("main") == before
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with web_server() as found:
+        yield found
+
+
+def test_commits_do_not_tell_how_to_get_in(
+    spark: SparkSession, url: str, tmp_path: Path, server: WebServer
+) -> None:
+    root, target = Path(url), str(tmp_path / "other")
+    server.files = {
+        f"/r/{path.relative_to(root)}": path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+    address = f"{server.url.replace('://', '://me:HUSH7@')}/r"
+    asked: dict[str, Any] = {"spark": spark, "target": target}
+    map_blocks(lambda block: abs(block["wind"]).rename("speed"), address, "wind", **asked)
+    reduce_blocks(
+        lambda block: block[["t2m"]].sum("time").rename(t2m="sum"), address, "t2m", "time", **asked
+    )
+    history = [*frazil.Repository.open(target).ancestry(branch="main")]
+    told = "\n".join(f"{each.message} {each.metadata}" for each in history)
+    assert "Map blocks of http://****@" in told
+    assert "Reduce http://****@" in told
+    assert "HUSH7" not in told

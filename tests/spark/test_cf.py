@@ -8,12 +8,16 @@ from typing import Any
 import cftime
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 import xarray as xr
 import zarr
 
 import frazil
+from frazil.cf.decoding import Rules
 from frazil.errors import InvalidInputError
+from frazil.spark.reading.variables import TableVariable
+from frazil.spark.writing.encode import encoder_of
 from frazil.xarray.engine import FrazilBackend
 from tests.support.spark import read_here
 
@@ -85,6 +89,10 @@ def test_julian_dates_of_the_standard_calendar_are_refused(tmp_path: Path) -> No
         ({"units": "months since 2000-01-01"}, "no fixed length"),
         ({"units": "days since the flood"}, "cannot be read"),
         ({"units": "days since 2000-13-01"}, "does not exist"),
+        ({"units": "days since 2001-02-29"}, "does not exist"),
+        ({"units": "days since 1582-10-10"}, "does not exist"),
+        ({"units": "days since 2000-01-31", "calendar": "360_day"}, "does not exist"),
+        ({"units": "hours since 2000-01-01 12:75"}, "does not exist"),
         ({"units": "days since 2000-01-01", "calendar": "mayan"}, "unknown calendar 'mayan'"),
         ({"scale_factor": "big"}, "no number"),
         ({"_FillValue": "not base64!"}, "cannot be read"),
@@ -235,3 +243,54 @@ def test_missing_values_that_are_texts(tmp_path: Path) -> None:
     assert read_here(path)["v"].to_pylist() == [1.0, None]
     path = make(tmp_path / "b", np.array([1.0, -9.0]), missing_value="none")
     assert read_here(path)["v"].to_pylist() == [1.0, -9.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "attrs"),
+    [
+        (np.array([0, 3, -9], "i2"), {"scale_factor": 0.5, "_FillValue": -9}),
+        (np.array([1, 2], "i4"), {"add_offset": 24}),
+        (np.array([1.5, 2.0]), {"scale_factor": 2.0, "add_offset": 1.0}),
+    ],
+)
+def test_packed_times_are_those_of_xarray(
+    tmp_path: Path, values: npt.NDArray[Any], attrs: dict[str, Any]
+) -> None:
+    path = make(tmp_path / "r", values, units="hours since 2000-01-01", **attrs)
+    expected = xr.open_dataset(path, engine=FrazilBackend)["v"].to_numpy().astype("M8[us]")
+    found = np.array(read_here(path)["v"].to_pylist(), "M8[us]")
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_zeros_are_not_missing_where_the_missing_value_is_no_whole_number(tmp_path: Path) -> None:
+    path = make(tmp_path / "r", np.array([0, -999, 5], "i2"), missing_value=1e20)
+    assert read_here(path)["v"].to_pylist() == [0, -999, 5]
+
+
+@pytest.mark.filterwarnings("ignore:this date/calendar")
+@pytest.mark.parametrize("calendar", ["standard", "julian"])
+@pytest.mark.parametrize(
+    ("since", "numbers"),
+    [
+        ("-4713-01-01 12:00:00", [0.0, 1_721_423.0, 2_451_545.25]),
+        ("0001-01-01", [-400.0, -1.0, 0.0]),
+    ],
+)
+def test_years_before_the_first_are_those_of_cftime(
+    tmp_path: Path, calendar: str, since: str, numbers: list[float]
+) -> None:
+    units = f"days since {since}"
+    path = make(tmp_path / "r", np.array(numbers), units=units, calendar=calendar)
+    found = read_here(path, other_calendars="string")["v"].to_pylist()
+    dates = cftime.num2date(numbers, units, calendar)
+    assert found == [f"{each.year:04d}{each.strftime('-%m-%d %H:%M:%S')}" for each in dates]
+
+
+def test_packed_times_are_written_as_they_are_read(tmp_path: Path) -> None:
+    attrs = {"units": "hours since 2000-01-01", "scale_factor": 0.5, "add_offset": 2}
+    variable = TableVariable("v", "/v", ("x",), (4,), (4,), (4,), np.dtype("i4"), attrs)
+    encoder = encoder_of(variable, Rules(), None)
+    times = pa.array(np.array(["2000-01-01T02:30", "2000-01-02"], "M8[us]"))
+    assert encoder.encode(times).tolist() == [1, 44]
+    with pytest.raises(InvalidInputError, match="no whole number in the packing"):
+        encoder.encode(pa.array(np.array(["2000-01-01T02:40"], "M8[us]")))

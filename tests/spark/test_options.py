@@ -145,7 +145,7 @@ def test_storage_options_reach_the_storage() -> None:
         {"storage.region": "eu-north-1", "storage.anonymous": "true", "storage.allow-http": "no"},
     ).location
     assert "eu-north-1" in repr(location.storage())
-    with pytest.raises(InvalidInputError, match="unknown option for this kind of storage"):
+    with pytest.raises(InvalidInputError, match="this kind of storage; did you mean 'region'"):
         location_of("s3://b/p", {"storage.regin": "x"}).location.storage()
     with pytest.raises(InvalidInputError, match="true or false"):
         location_of("s3://b/p", {"storage.anonymous": "maybe"}).location.storage()

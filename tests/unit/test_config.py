@@ -52,7 +52,8 @@ def test_values_come_back_after_an_error_too() -> None:
 
 
 def test_an_unknown_key_is_refused_with_the_keys_there_are() -> None:
-    with pytest.raises(InvalidInputError, match=r"no key 'fast'; there are fast_zarr, pack_") as e:
+    said = r"no key 'fast'; did you mean 'fast_zarr'\? \(there are fast_zarr, pack_"
+    with pytest.raises(InvalidInputError, match=said) as e:
         config.get("fast")
     assert e.value.kind is ErrorKind.INVALID_SETTING
     with pytest.raises(InvalidInputError, match="disk_cache_bytes"):
@@ -110,6 +111,19 @@ def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRAZIL_THREADS", "lots")
     with pytest.raises(InvalidInputError, match="environment variable FRAZIL_THREADS"):
         config.reset()
+
+
+def test_a_misspelled_variable_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FRAZIL_FASTZARR", "off")
+    monkeypatch.setenv("FRAZIL_SOMETHING_ELSE", "1")
+    config.reset()
+    config.reset()
+    told = [each.getMessage() for each in caplog.records]
+    assert told == [
+        "environment variable FRAZIL_FASTZARR has no meaning; did you mean FRAZIL_FAST_ZARR?"
+    ]
 
 
 def test_looking_at_it_loads_nothing_heavy() -> None:

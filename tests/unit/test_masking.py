@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import pickle
+import pkgutil
+import re
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import frazil
 from frazil.errors import InvalidInputError, StorageError
 from frazil.ingestion.request import IngestRequest
 from frazil.logs import set_logs_filter
@@ -238,3 +243,30 @@ def test_the_console_shows_neither(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert "http://****@h?**** \\x1b[2J" in said
     assert SECRET not in said
+
+
+ADDRESSES = {"url", "urls", "location", "endpoint", "endpoint_url", "proxy", "store_root"}
+SETTINGS = {"headers", "options", "storage_options", "source_options", "virtual_options"}
+_TEXTS = re.compile(
+    r"(str|(Sequence|tuple|list)\[str.*|(Mapping|dict)\[str, (str|Any)\])( \| None)?"
+)
+
+
+def test_records_with_addresses_or_options_have_masked_reprs() -> None:
+    shown = []
+    for module in pkgutil.walk_packages(frazil.__path__, "frazil."):
+        if module.name.endswith("__main__"):
+            continue
+        for name, found in vars(importlib.import_module(module.name)).items():
+            is_own = isinstance(found, type) and found.__module__ == module.name
+            # What dataclasses make themselves is wrapped against endless recursion.
+            if not is_own or not is_dataclass(found) or not hasattr(found.__repr__, "__wrapped__"):
+                continue
+            shown += [
+                f"{module.name}.{name}.{each.name}"
+                for each in fields(found)
+                if each.repr
+                and each.name in ADDRESSES | SETTINGS
+                and _TEXTS.fullmatch(str(each.type))
+            ]
+    assert not shown, "\n".join(shown)

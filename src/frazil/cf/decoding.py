@@ -126,7 +126,8 @@ def fill_values(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> tuple[float, 
     missing = _number(attrs.get("missing_value"))
     given += [] if missing is None else [missing]
     flat = [one for value in given for one in (value if isinstance(value, list) else [value])]
-    return tuple(dict.fromkeys(_fill(one, dtype) for one in flat))
+    known = (_fill(one, dtype) for one in flat)
+    return tuple(dict.fromkeys(one for one in known if one is not None))
 
 
 def _number(value: object) -> object:
@@ -139,11 +140,17 @@ def _number(value: object) -> object:
         return None
 
 
-def _fill(value: object, dtype: np.dtype[Any]) -> float:
+def _fill(value: object, dtype: np.dtype[Any]) -> float | None:
+    """A fill value as one of a type; None for one that no value of the type is equal to."""
     try:
         number = decode_double(value) if isinstance(value, str) else value
     except ValueError as error:
         raise unsuitable(f"the fill value {value!r} cannot be read") from error
+    # Whole numbers may tell 1e20 or NaN, if they were packed by somebody who left that as it was.
+    if dtype.kind in "iu" and isinstance(number, int | float):
+        if not _is_whole(number, dtype):
+            return None
+        number = int(number)
     try:
         # Wrapping is meant: -1 of a byte stands for 255 once the bytes are unsigned.
         with np.errstate(invalid="ignore"):
@@ -151,6 +158,12 @@ def _fill(value: object, dtype: np.dtype[Any]) -> float:
             return np.asarray(number).astype(dtype).item()  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError) as error:
         raise unsuitable(f"the fill value {value!r} is no {dtype}") from error
+
+
+def _is_whole(number: float, dtype: np.dtype[Any]) -> bool:
+    """Whether a number is one of an integer type, or of the one with the other sign."""
+    bits = 8 * dtype.itemsize
+    return -(1 << (bits - 1)) <= number < 1 << bits and number == int(number)
 
 
 # --- packed numbers ---
@@ -176,6 +189,11 @@ def factor(attrs: Mapping[str, Any], key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise unsuitable(f"the {key} {value!r} is no number")
     return float(value)
+
+
+def is_scaled(attrs: Mapping[str, Any]) -> bool:
+    """Whether attributes tell that stored numbers are to be multiplied or shifted."""
+    return any(attrs.get(key) is not None for key in ("scale_factor", "add_offset"))
 
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -254,17 +272,22 @@ class Decoder:
         if self.view is not None:
             values = values.astype(self.view)
         missing = self._missing(values)
-        if self.time is not None:
-            return self._decode_time(values, missing, self.time)
-        if self.scale is not None or self.offset is not None:
-            values = values.astype(self.result)
+        if self.is_packed:
+            values = values.astype(np.float64)
             if self.scale is not None:
                 values *= self.scale
             if self.offset is not None:
                 values += self.offset
-        elif values.dtype != self.result:
+        if self.time is not None:
+            return self._decode_time(values, missing, self.time)
+        if values.dtype != self.result:
             values = values.astype(self.result)
         return DecodedValues(values, missing)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether stored numbers are multiplied or shifted."""
+        return self.scale is not None or self.offset is not None
 
     def _missing(self, values: Values) -> Mask | None:
         missing = np.isnan(values) if self.nan_is_missing else None
@@ -325,6 +348,7 @@ def _number_decoder(
     known = fill_values(attrs, packed)
     fills = tuple(fill for fill in known if fill == fill)
     nan = len(fills) < len(known)
+    scale, offset = factor(attrs, "scale_factor"), factor(attrs, "add_offset")
     if is_time(attrs.get("units")) and rules.times:
         time = parse_time_units(attrs)
         if not time.is_numpy and not rules.calendars_as_text:
@@ -335,8 +359,9 @@ def _number_decoder(
             )
         as_texts = rules.calendars_as_text and (time.is_early or not time.is_numpy)
         kind: np.dtype[Any] = TEXT if as_texts else TIME
-        return Decoder(name, dtype, kind, view, fills, nan, time=time, time_as_text=as_texts)
-    scale, offset = factor(attrs, "scale_factor"), factor(attrs, "add_offset")
+        return Decoder(
+            name, dtype, kind, view, fills, nan, scale, offset, time=time, time_as_text=as_texts
+        )
     if scale is not None or offset is not None:
         return Decoder(name, dtype, np.dtype("f8"), view, fills, nan, scale, offset)
     if attrs.get("dtype") == "bool" and packed.kind in "iu":

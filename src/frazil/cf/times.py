@@ -43,6 +43,8 @@ CALENDARS: Final = {
 """all names, with the one that is used here"""
 NUMPY_CALENDARS: Final = frozenset({STANDARD, "proleptic_gregorian"})
 """those whose dates numpy's times, and timestamps, can show"""
+_OF_HISTORY: Final = frozenset({STANDARD, "julian"})
+"""those without a year 0"""
 _JULIAN_EPOCH: Final = 2_440_588
 """the Julian day number of 1970-01-01"""
 _MONTHS: Final = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
@@ -231,11 +233,26 @@ def _reference_us(since: str, calendar: str) -> int:
     if found is None:
         raise unsuitable(f"the time that is counted from, {since!r}, cannot be read")
     year, month, day = int(found["y"]), int(found["m"] or 1), int(found["d"] or 1)
-    if not 1 <= month <= 12 or not 1 <= day <= 31:
+    hour, minute, second = (int(found[part] or 0) for part in "HMS")
+    if not 1 <= month <= 12 or hour > 24 or minute > 59 or second > 60:
+        raise unsuitable(f"the time that is counted from does not exist: {since!r}")
+    if year < 0 and not _has_year_zero(since, calendar):
+        year += 1
+    number = day_number(calendar, year, month, day)
+    if [int(part[0]) for part in civil(calendar, np.array([number]))] != [year, month, day]:
         raise unsuitable(f"the day that is counted from does not exist: {since!r}")
-    seconds = (int(found["H"] or 0) * 60 + int(found["M"] or 0)) * 60 + int(found["S"] or 0)
+    seconds = (hour * 60 + minute) * 60 + second
     us = seconds * 1_000_000 + int((found["f"] or "0").ljust(6, "0")[:6])
-    return day_number(calendar, year, month, day) * US_PER_DAY + us - _zone_us(found["z"])
+    return number * US_PER_DAY + us - _zone_us(found["z"])
+
+
+def _has_year_zero(since: str, calendar: str) -> bool:
+    """Whether year 1 follows year 0; in the calendars of history it follows year -1.
+
+    There it is so too, where times are counted from year 0, as those of climatologies are.
+    """
+    found = _REFERENCE.fullmatch(since)
+    return calendar not in _OF_HISTORY or found is None or int(found["y"]) == 0
 
 
 def _zone_us(zone: str | None) -> int:
@@ -281,6 +298,8 @@ def times_as_text(us: Microseconds, units: TimeUnits) -> Numbers:
     """Times as texts like `2000-02-30 12:00:00`, which sort as the times do."""
     days, rest = np.divmod(us, US_PER_DAY)
     year, month, day = civil(units.calendar, days)
+    if not _has_year_zero(units.since, units.calendar):
+        year = np.where(year < 1, year - 1, year)
     second = rest // 1_000_000
     parts = (year, month, day, second // 3600, second // 60 % 60, second % 60)
     return np.array(
@@ -319,19 +338,26 @@ def common_units(found: Sequence[TimeUnits]) -> TimeUnits:
     return TimeUnits(max(fitting, key=_STEPS_NS.__getitem__), first.since, first.calendar)
 
 
-def converted(values: Numbers, old: TimeUnits, new: TimeUnits) -> Numbers:
+def converted(
+    values: Numbers, old: TimeUnits, new: TimeUnits, *, is_packed: bool = False
+) -> Numbers:
     """Times counted in other units.
 
     Raises:
-        InvalidInputError: whole numbers would not stay whole.
+        InvalidInputError: whole numbers would not stay whole, or need more than 64 bits.
     """
     if old == new:
         return values
+    if is_packed:
+        raise unsuitable("packed times (scale_factor, add_offset) cannot be counted in other units")
     factor = Fraction(old.step_ns, new.step_ns)
     shift = Fraction(_shift_ns(old, new), new.step_ns)
     if values.dtype.kind not in "iu":
         return np.asarray(values.astype(np.float64) * float(factor) + float(shift))
     over = factor.denominator * shift.denominator
+    most = max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0
+    if most * int(factor * over) + abs(int(shift * over)) >= 1 << 63:
+        raise unsuitable(f"times in {old.text!r} are too far away to be told in {new.text!r}")
     scaled = values.astype(np.int64) * int(factor * over) + int(shift * over)
     if (scaled % over).any():
         raise unsuitable(f"times in {old.text!r} are no whole numbers of {new.text!r}")

@@ -36,7 +36,8 @@ def zarr3_document(
     spelled: Any = {"name": meta["dtype"], "object_codec_id": _TEXTS if is_text else None}
     kind = get_data_type_from_json(spelled, zarr_format=2)
     dtype, shape = kind.to_native_dtype(), [int(n) for n in meta["shape"]]
-    fill = "" if is_text else _fill(meta.get("fill_value"), dtype, unset)
+    given = meta.get("fill_value")
+    fill = _text(given) if is_text else _fill(given, dtype, unset)
     serializer: dict[str, Any] = {"name": _TEXTS if is_text else "bytes"}
     if isinstance(kind, HasEndianness):
         serializer["configuration"] = {"endian": kind.endianness}
@@ -81,6 +82,13 @@ def _chunks(shape: list[int], given: Any) -> list[int]:  # noqa: ANN401  (JSON)
     return [max(1, n) for n in chunks]
 
 
+def _text(value: Any) -> str:  # noqa: ANN401  (likewise)
+    """The text that stands where nothing was written; older writers name a number for it."""
+    if value is not None and not isinstance(value, str | int | float):
+        raise ValueError(f"the fill value {value!r} is no text")
+    return "" if value is None else str(value)
+
+
 def _fill(value: Any, dtype: np.dtype[Any], unset: float) -> Any:  # noqa: ANN401  (likewise)
     if value is None:
         if dtype.kind in "Mm":
@@ -110,11 +118,14 @@ def _codecs(
     made = [_numcodec(each) for each in filters]
     if meta.get("compressor") is not None:
         made.append(_compressor(meta["compressor"], dtype))
-    arrays = [each for each in made if issubclass(get_codec_class(each["name"]), ArrayArrayCodec)]
+    is_array = [issubclass(get_codec_class(each["name"]), ArrayArrayCodec) for each in made]
+    arrays, others = made[: sum(is_array)], made[sum(is_array) :]
+    if not all(is_array[: len(arrays)]):
+        raise ValueError("a filter of values follows one of bytes")
     if meta.get("order") == "F" and len(meta["shape"]) > 1:
         order = [*range(len(meta["shape"]))][::-1]
         arrays.insert(0, {"name": "transpose", "configuration": {"order": order}})
-    return [*arrays, serializer, *(each for each in made if each not in arrays)]
+    return [*arrays, serializer, *others]
 
 
 def _numcodec(config: Mapping[str, Any]) -> dict[str, Any]:

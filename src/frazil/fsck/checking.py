@@ -14,6 +14,8 @@ from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
 from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
+from frazil.formats.legacy.dialects import STATE_FILES
+from frazil.formats.ref_files import REFS
 from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import (
     MAX_FINDINGS,
@@ -101,7 +103,7 @@ def fsck(
     walk.objects()
     if refs is None and ancestors:
         walk.leftovers(wanted, history)
-    if deep and not context.generation.is_legacy:
+    if deep:
         walk.uncovered()
     return report
 
@@ -306,11 +308,15 @@ class _Walk:
         """Tell how many bytes of metadata no checksum covers."""
         for key, size in sorted({**self._unchecked, **self.files.unchecked()}.items()):
             self.report.leave_unchecked(key.partition("/")[0], size)
-        for key in (REPO_KEY, CONFIG_KEY):
+        generation = self.files.assets.generation
+        for key in (REPO_KEY, CONFIG_KEY, *(STATE_FILES if generation.is_legacy else ())):
             blob = self.files.storage.get(key)
             is_sealed = key == REPO_KEY and blob is not None
             if blob is not None and not (is_sealed and has_checksum(blob[HEADER.size :])):
                 self.report.leave_unchecked(key, len(blob))
+        if not generation.repo_object:
+            for item in self.files.storage.list(REFS):
+                self.report.leave_unchecked("refs", item.size_bytes)
 
     def leftovers(self, snapshots: set[SnapshotId], history: CheckedHistory) -> None:
         """Count what nothing refers to; needs everything to be readable."""

@@ -29,6 +29,7 @@ from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.formats.envelope import HEADER, MAGIC, ZSTD, FileKind, has_checksum, unseal
 from frazil.formats.generation import LEGACY, V1, V2, Generation
+from frazil.formats.legacy.header import is_sealed
 from frazil.formats.manifest import Manifest, decode_manifest
 from frazil.formats.ref_files import REFS, branch_key
 from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, ref_groups
@@ -285,7 +286,12 @@ class RepositoryFiles:
     ) -> CheckedFile[T] | None:
         if self.assets.generation.is_legacy:
             # A log that is no file is derived from snapshots, which are checked themselves.
-            return self._record(name, key, fresh) if self.storage.head(key) else None
+            blob = self.storage.get(key)
+            found = None if blob is None else self._record(name, key, fresh)
+            is_read = found is not None and found.content is not None
+            if blob is not None and is_read and not is_sealed(blob):
+                self._unchecked[key] = len(blob)
+            return found
         blob = self.storage.get(key)
         return None if blob is None else self._remember_unchecked(key, read(blob, key))
 

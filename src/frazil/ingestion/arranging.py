@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from frazil.cf.decoding import is_scaled
 from frazil.cf.times import TimeUnits, common_units, converted, shown_time, time_units
 from frazil.errors import InvalidInputError
 from frazil.ingestion.encoding import values_match
@@ -144,8 +145,11 @@ def _dimension(
     moved = []
     for number, (values, units) in zip(files, raw, strict=True):
         is_other = values is not None and units is not None and target is not None
+        is_packed = is_other and is_scaled(scans[number][name].attrs)
         try:
-            moved.append(converted(values, units, target) if is_other else values)  # type: ignore[arg-type]  # none is None
+            moved.append(
+                converted(values, units, target, is_packed=is_packed) if is_other else values  # type: ignore[arg-type]  # none is None
+            )
         except InvalidInputError as error:
             findings.error("time-units", str(error.args[0]), [scans[number].url], name)
             return None

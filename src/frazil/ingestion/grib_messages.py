@@ -152,10 +152,11 @@ def describe_message(
             return default
 
     short = get("cfVarName") or get("shortName")
-    name = short if short and short != "unknown" else f"param_{get('paramId', 0)}"
+    name = short if short and short != "unknown" else _made_up(get)
     date, clock = int(get("dataDate")), int(get("dataTime"))
     when = datetime(date // 10000, date // 100 % 100, date % 100, tzinfo=UTC)
-    when += timedelta(hours=clock // 100, minutes=clock % 100)
+    second = int(get("second", 0))  # of the second edition; radars count them
+    when += timedelta(hours=clock // 100, minutes=clock % 100, seconds=second)
     step = _step(str(get("endStep", 0)), url)
     level = get("level", 0.0, float)  # as a whole number it would lose its fraction
     place = (float(get("number", 0)), (when - _EPOCH).total_seconds(), step, level)
@@ -187,6 +188,14 @@ def describe_message(
         packing,
     )
     return made, known
+
+
+def _made_up(get: Callable[..., Any]) -> str:
+    """The name of a parameter that eccodes does not know: the numbers that messages have for it."""
+    known = get("paramId", 0)
+    second = ("discipline", "parameterCategory", "parameterNumber")
+    keys = second if get("edition") == 2 else ("table2Version", "indicatorOfParameter")
+    return f"param_{known}" if known else "_".join(["param", *(str(get(key)) for key in keys)])
 
 
 def _step(text: str, url: str) -> float:
@@ -259,6 +268,5 @@ def message_values(data: bytes) -> Array:
     with open_message(data) as handle:
         eccodes.codes_set(handle, "missingValue", 9.9e36)
         values = np.asarray(eccodes.codes_get_values(handle))
-        if eccodes.codes_get(handle, "bitmapPresent"):
-            values = np.where(values == 9.9e36, np.nan, values)
-        return values
+        # Not only bitmaps leave values out: some packings mark them among the others.
+        return np.where(values == 9.9e36, np.nan, values)

@@ -221,7 +221,10 @@ def _encoding(dataset: h5py.Dataset, dtype: np.dtype[Any], codecs: list[dict[str
 
 
 def _fill_of(dataset: h5py.Dataset) -> Any:  # noqa: ANN401  (a value of any type)
-    return "" if dataset.dtype.kind == "O" else dataset.fillvalue
+    fill = dataset.fillvalue
+    if dataset.dtype.kind != "O":
+        return fill
+    return fill.decode("utf-8", "replace") if isinstance(fill, bytes) else str(fill or "")
 
 
 def _filtered_encoding(dataset: h5py.Dataset, dtype: np.dtype[Any]) -> tuple[str, bool]:
@@ -338,6 +341,8 @@ def _is_as_in_memory(stored: h5t.TypeID, dtype: np.dtype[Any]) -> bool:
     if dtype.names is not None and isinstance(stored, h5t.TypeCompoundID):
         inner = [stored.get_member_type(number) for number in range(stored.get_nmembers())]
         kinds = [dtype[number] for number in range(len(dtype.names))]
+        if dtype != np.dtype([*zip(dtype.names, kinds, strict=True)]):
+            return False  # with gaps, or in another order: Zarr has one field after the other
         return all(_is_as_in_memory(*each) for each in zip(inner, kinds, strict=True))
     if dtype.kind == "S":
         padding = stored.get_strpad()

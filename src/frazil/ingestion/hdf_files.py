@@ -19,6 +19,7 @@ from h5py import h5d, h5l
 from frazil.errors import InvalidInputError
 from frazil.ingestion.records import InputFile
 from frazil.ingestion.sources import Allowed, bad_file, client_for, display_url, local_path
+from frazil.masking import MaskedRecord
 from frazil.storage.locations import key_of
 
 Item: TypeAlias = "h5py.Group | h5py.Dataset | h5py.Datatype"
@@ -40,8 +41,8 @@ def open_hdf(url: str, options: Mapping[str, Any]) -> h5py.File:
         raise bad_file(f"not a readable HDF5 file: {error}", url) from None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HdfItem:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HdfItem(MaskedRecord):
     """A group or dataset, and the file that it is really in."""
 
     url: str

@@ -15,6 +15,7 @@ from frazil.bulk.grid import chunk_in_grid
 from frazil.ingestion.records import FileReferences, InputFile, ParsedFile, ordered_json
 from frazil.ingestion.sources import Allowed, bad_file, display_url, look, read_whole
 from frazil.ingestion.zarrs import chunk_number, zarr2_variable
+from frazil.masking import MaskedRecord
 
 _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -87,16 +88,19 @@ def _parsed(
 
 
 def _document(meta: Mapping[str, Any], key: str, url: str) -> dict[str, Any]:
-    value = meta.get(key)
+    """A document among the references; an empty one where there is none."""
+    value = meta.get(key, {})
     try:
         found = json.loads(value) if isinstance(value, str) else value
     except ValueError:
         raise bad_file(f"the metadata {key!r} are not valid JSON", url) from None
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise bad_file(f"the metadata {key!r} are no document, or in another file", url)
+    return found
 
 
-@dataclass(slots=True)
-class _Places:
+@dataclass(slots=True, repr=False)
+class _Places(MaskedRecord):
     """Where references of a file point to, once it is sure that they may."""
 
     url: str

@@ -22,6 +22,7 @@ from frazil.ingestion.encoding import encoded_dtype
 from frazil.ingestion.plans import IngestPlan, PlannedArray
 from frazil.ingestion.records import FileReferences, FileVariable, Shape
 from frazil.ingestion.sources import display_url
+from frazil.masking import MaskedRecord
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, StringPool
 from frazil.model.history import ManifestFile
 from frazil.model.lookup import ascending_order
@@ -32,8 +33,8 @@ from frazil.transaction.changeset import ReadyManifests
 from frazil.transaction.context import Context
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FilePart:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FilePart(MaskedRecord):
     """What one file gives to an array, ready to be put into a table."""
 
     references: FileReferences

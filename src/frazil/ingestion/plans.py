@@ -14,7 +14,7 @@ from frazil.cf.times import TimeUnits
 from frazil.ingestion.encoding import decoded_fill, encoded_dtype
 from frazil.ingestion.records import Array, FileScan, FileVariable, Shape
 from frazil.ingestion.sources import display_url
-from frazil.masking import safe
+from frazil.masking import MaskedRecord, safe
 
 NAMED_FILES: Final = 5
 """so many files a message names; the report has all"""
@@ -179,8 +179,8 @@ class PlanOptions:
         return self.materialize or self.mode is not IngestMode.VIRTUAL
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedVariable:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class JoinedVariable(MaskedRecord):
     """One variable in the files that have it, and the axes along which those are joined."""
 
     name: str

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError, unsuitable
 from frazil.ids import utf8
+from frazil.masking import MaskedRecord
 from frazil.model.marks import GONE, INGEST, NAME_BYTES, STATE_BYTES, marks_of, packed
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -42,8 +43,8 @@ class Identity:
         return self.etag or self.modified or None
 
 
-@dataclass(frozen=True)
-class InputFile:
+@dataclass(frozen=True, repr=False)
+class InputFile(MaskedRecord):
     """A file to read, how to reach it, and what of it is wanted."""
 
     url: str
@@ -225,8 +226,8 @@ class ParsedFile:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FileScan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FileScan(MaskedRecord):
     """One file, opened and described."""
 
     url: str
@@ -293,8 +294,8 @@ class FileScan:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class VariableOrigin:
+@dataclass(frozen=True, slots=True, repr=False)
+class VariableOrigin(MaskedRecord):
     """A variable of a file, as tasks need it to read values."""
 
     url: str
@@ -306,8 +307,8 @@ class VariableOrigin:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ScanFailure:
+@dataclass(frozen=True, slots=True, repr=False)
+class ScanFailure(MaskedRecord):
     """A file that could not be scanned."""
 
     url: str
@@ -315,8 +316,8 @@ class ScanFailure:
     kind: str = ErrorKind.UNSUITABLE_DATA
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedFile:
+@dataclass(frozen=True, slots=True, repr=False)
+class SkippedFile(MaskedRecord):
     """A file that is in the repository already."""
 
     url: str
@@ -325,8 +326,8 @@ class SkippedFile:
 Outcome: TypeAlias = FileScan | ScanFailure | SkippedFile
 
 
-@dataclass(frozen=True, slots=True)
-class ScanTask:
+@dataclass(frozen=True, slots=True, repr=False)
+class ScanTask(MaskedRecord):
     """A file to scan, and how."""
 
     url: str

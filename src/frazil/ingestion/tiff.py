@@ -7,6 +7,8 @@ the last and the longest chunk are decoded both ways, and what differs is only c
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -52,6 +54,8 @@ _OWN: Final = ("ChunkyCodec", "HorizontalDeltaCodec")
 """codecs that virtual-tiff announces by another name than it writes"""
 _DIFFERENCES: Final = 2
 """the predictor that stores differences between neighbours"""
+_IMAGES: Final = re.compile(r"^images=(\d{1,9})\b", re.MULTILINE)
+"""as ImageJ tells how many there are"""
 _JPEG: Final = frozenset([6, 7, 33007, 34892])
 """compressions of which segments share tables"""
 
@@ -60,7 +64,7 @@ def scan_tiff(source: InputFile) -> ParsedFile:
     """The first image of a TIFF file; overviews and further pages are left out, and noted."""
     with _opened(source) as file:
         page = file.pages[0]
-        further = len(file.pages) - 1 + len(page.subifds or ())
+        further = max(len(file.pages), _described(page)) - 1 + len(page.subifds or ())
         image, half = _image(source.url, page), _half_pixel(page)
         attributes = image.attributes
         try:
@@ -77,6 +81,21 @@ def scan_tiff(source: InputFile) -> ParsedFile:
     }
     told = tuple(note for note, is_so in notes.items() if is_so)
     return ParsedFile([image, *_coordinates(image, half)], notes=told)
+
+
+def _described(page: Any) -> int:  # noqa: ANN401  (of tifffile)
+    """How many images follow each other by the words of a writer that describes the first only.
+
+    tifffile itself would look for them in other files, too, which nobody allowed.
+    """
+    try:
+        if page.shaped_description is not None:
+            shape = json.loads(page.shaped_description)["shape"]
+            return math.prod(map(int, shape)) // max(1, int(page.size))
+    except (ValueError, TypeError, KeyError):
+        return 1
+    found = _IMAGES.search(page.imagej_description or "")
+    return int(found[1]) if found is not None else 1
 
 
 def read_tiff(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
@@ -248,6 +267,9 @@ def _require_same(
     if page.predictor == _DIFFERENCES and page.parent.byteorder == ">" and page.dtype.itemsize > 1:
         # They are right as long as no difference needs more than a byte.
         raise ObstacleError("its codecs decode differences of numbers in big-endian order wrongly")
+    if page.fillorder != 1:
+        # Tiles without data, such as those at the corners of a scene, are right nevertheless.
+        raise ObstacleError("the bits of its bytes are in reverse order")
     longest = [int(refs.index[np.argmax(refs.length)])] if len(refs) else []
     tried = {*refs.index[:1].tolist(), *refs.index[-1:].tolist(), *longest}
     require_same(found, tried, lambda region, _: _pixels(page, region), "tifffile", options)

@@ -12,6 +12,7 @@ import zarr
 
 from frazil.bulk.read import read_region
 from frazil.bulk.write import write_region
+from frazil.cf.decoding import is_scaled
 from frazil.cf.times import converted, time_units
 from frazil.errors import AlreadyExistsError, ErrorKind, InvalidInputError, unsuitable
 from frazil.ingestion.encoding import (
@@ -218,5 +219,6 @@ def _moved(plan: IngestPlan, array: PlannedArray, number: int, part: FileVariabl
         units = time_units({**attrs, **part.attrs})
         is_bounds = array.name in (attrs.get("bounds"), attrs.get("climatology"))
         if is_bounds and units is not None and axis.units is not None:
-            return converted(part.values, units, axis.units)
+            is_packed = is_scaled({**attrs, **part.attrs})
+            return converted(part.values, units, axis.units, is_packed=is_packed)
     return part.values

@@ -137,10 +137,12 @@ def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[tu
 def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
     data = read_whole(url, options)
     try:
-        found = json.loads(data or b"{}")
+        found = json.loads(data or b"")
     except ValueError as error:
         raise bad_file(f"damaged metadata: {error}", url) from None
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise bad_file("damaged metadata: this is no document", url)
+    return found
 
 
 def _variable(base: str, name: str, keys: _Keys, options: Mapping[str, Any]) -> FileVariable | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.spelling import nearest
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
@@ -96,7 +97,7 @@ def _query(query: str) -> dict[str, Any]:
             found[name] = value
         else:
             raise InvalidInputError(
-                "this option cannot be given in a URL",
+                f"this option cannot be given in a URL{nearest(name, _FLAGS | _PLAIN)}",
                 kind=ErrorKind.STORAGE_CONFIG,
                 option=name,
                 known=", ".join(sorted(_FLAGS | _PLAIN)),
@@ -111,7 +112,7 @@ def _call(
     for name in options:
         if name not in known:
             raise InvalidInputError(
-                "unknown option for this kind of storage",
+                f"unknown option for this kind of storage{nearest(name, known)}",
                 kind=ErrorKind.STORAGE_CONFIG,
                 option=name,
                 known=", ".join(sorted(set(known) - set(place))),

@@ -122,8 +122,8 @@ class _Request(MaskedRecord):
         return f"{self.at.scheme}://{self.at.netloc}{self.target}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+@dataclass(frozen=True, slots=True, repr=False)
+class _Line(MaskedRecord):
     """An open connection, and the proxy at its other end."""
 
     connection: http.client.HTTPConnection

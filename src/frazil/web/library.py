@@ -12,7 +12,7 @@ from typing import Final
 from frazil.cli.places import as_prefix, open_place
 from frazil.errors import FrazilError, NotFoundError
 from frazil.ids import SnapshotId
-from frazil.masking import safe, shown_url
+from frazil.masking import MaskedRecord, safe, shown_url
 from frazil.model.values import SnapshotInfo
 from frazil.repository import Repository
 from frazil.session import Session
@@ -28,8 +28,8 @@ OUTLINES: Final = 4
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(eq=False)
-class ServedRepository:
+@dataclass(eq=False, repr=False)
+class ServedRepository(MaskedRecord):
     """One repository under its name; it is opened on first use, and again if that failed."""
 
     name: str

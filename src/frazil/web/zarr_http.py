@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from frazil.errors import InvalidInputError, NotFoundError
+from frazil.masking import MaskedRecord
 from frazil.transaction.keys import MetadataKey
 from frazil.transaction.keyspace import (
     ByteRange,
@@ -38,8 +39,8 @@ BodyPiece: TypeAlias = Callable[[], bytes]
 """Reads one piece of a body."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+@dataclass(frozen=True, slots=True, repr=False)
+class HttpAnswer(MaskedRecord):
     """An answer: status, headers and body."""
 
     status: int

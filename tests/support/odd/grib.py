@@ -75,7 +75,54 @@ def case(
     sample = more.pop("sample", f"regular_ll_pl_grib{edition}")
     made = partial(write, sample, settings, hours)
     known = {"outcome": Outcome.COPIED, "told": "first edition"} if edition == 1 else {}
-    return Case(f"grib{edition}/{name}", made, read, is_close=True, **{**known, **more})
+    truth = more.pop("truth", read)
+    return Case(f"grib{edition}/{name}", made, truth, is_close=True, **{**known, **more})
+
+
+def radar(folder: Path) -> Path:
+    """Fields half a minute apart."""
+    seconds = [{**REGULAR, "dataDate": 20240101, "dataTime": 230, "second": n} for n in (8, 38)]
+    return write_all("regular_ll_pl_grib2", seconds, folder)
+
+
+def read_radar(path: Path) -> Values:
+    first = np.datetime64("2024-01-01T02:30:08", "s").astype(np.int64)
+    return {**read(path), "time": np.array([first, first + 30])}
+
+
+def marked(folder: Path) -> Path:
+    """Values that are left out without a bitmap: the packing has a number for them."""
+    settings = {**REGULAR, "bitmapPresent": 1, "packingType": "grid_complex"}
+    return write("regular_ll_pl_grib2", settings, (0, 12), folder)
+
+
+def read_marked(path: Path) -> Values:
+    (name, fields), *_ = read(path).items()
+    return {name: np.where(fields == np.float32(MISSING), np.nan, fields)}
+
+
+def unnamed(folder: Path) -> Path:
+    """Two parameters that no table has, at two times."""
+    common = {**REGULAR, "dataDate": 20240101, "discipline": 0, "parameterCategory": 1}
+    fields = [{**common, "dataTime": 100 * n, "parameterNumber": 200 + n} for n in (0, 6)]
+    return write_all("regular_ll_pl_grib2", fields, folder)
+
+
+def read_unnamed(path: Path) -> Values:
+    ((_, fields),) = read(path).items()
+    return {f"param_0_1_{200 + n}": fields[at][None] for at, n in enumerate((0, 6))}
+
+
+def read_placed(path: Path) -> Values:
+    """The fields, and where eccodes has their points."""
+    with path.open("rb") as file:
+        handle = eccodes.codes_grib_new_from_file(file)
+        latitude, longitude = (
+            eccodes.codes_get_array(handle, key).reshape(SIZE)
+            for key in ("latitudes", "longitudes")
+        )
+        eccodes.codes_release(handle)
+    return {**read(path), "latitude": latitude[:, 0], "longitude": longitude[0]}
 
 
 def _cases() -> Iterator[Case]:
@@ -94,6 +141,7 @@ def _cases() -> Iterator[Case]:
                 "latitudeOfFirstGridPointInDegrees": 30,
                 "latitudeOfLastGridPointInDegrees": 60,
             },
+            truth=read_placed,
         )
         yield case(
             "columns",
@@ -109,6 +157,11 @@ def _cases() -> Iterator[Case]:
             outcome=Outcome.REFUSED,
             told="iScansNegatively",
         )
+        across = {
+            "longitudeOfFirstGridPointInDegrees": 350,
+            "longitudeOfLastGridPointInDegrees": 40,
+        }
+        yield case("across-greenwich", edition, {**REGULAR, **across}, truth=read_placed)
         yield case("gaussian", edition, {}, sample=f"regular_gg_sfc_grib{edition}")
         yield case(
             "reduced",
@@ -126,6 +179,9 @@ def _cases() -> Iterator[Case]:
         yield case(f"{packing}", 2, {**REGULAR, "packingType": packing}, **more)
     for label, tops in (("layers", (0, 7, 28)), ("one-layer", (7,))):
         yield Case(f"grib2/{label}", partial(soil, tops), read_soil, is_close=True)
+    yield Case("grib2/seconds", radar, read_radar, is_close=True)
+    yield Case("grib2/marked", marked, read_marked, Outcome.COPIED, "gribberish", is_close=True)
+    yield Case("grib2/unnamed", unnamed, read_unnamed, is_close=True)
     yield Case("grib2/cut", cut, nothing, Outcome.REFUSED, "cut off")
     yield Case("grib2/together", together, nothing, Outcome.REFUSED, "several fields")
     yield Case("grib2/twice", twice, nothing, Outcome.REFUSED, "same field")

@@ -123,6 +123,39 @@ def narrow_pairs(file: h5py.File) -> None:
     made.write(h5s.ALL, h5s.ALL, values)
 
 
+def far_pairs(places: tuple[int, int], file: h5py.File) -> None:
+    """Records of eight bytes whose fields are elsewhere than in arrays, which zeros do not show."""
+    kind = h5t.create(h5t.COMPOUND, 8)
+    kind.insert(b"u", places[0], h5t.IEEE_F32LE)
+    kind.insert(b"v", places[1], h5t.STD_I16LE if places[0] == 0 else h5t.STD_I32LE)
+    plist = h5p.create(h5p.DATASET_CREATE)
+    plist.set_chunk((3,))
+    made = h5d.create(file.id, b"v", kind, h5s.create_simple((7,)), plist)
+    made.write(h5s.ALL, h5s.ALL, _far_values(kind.dtype))
+
+
+def _far_values(kind: Any) -> Any:
+    packed = np.dtype([(name, kind[name]) for name in kind.names])
+    values = ramp((7,), packed)
+    values[:3] = 0
+    return values
+
+
+def read_far(path: Path) -> Values:
+    with h5py.File(path) as file:
+        found = file["v"][()]
+        packed = _far_values(found.dtype)
+        for name in packed.dtype.names:
+            packed[name] = found[name]
+        return {"v": packed}
+
+
+def bit_fields(file: h5py.File) -> None:
+    """Bytes of which each bit means something."""
+    made = h5d.create(file.id, b"v", h5t.STD_B8LE, h5s.create_simple((5,)))
+    made.write(h5s.ALL, h5s.ALL, ramp((5,), "u1"), h5t.STD_B8LE)
+
+
 def bare_edges(options: dict[str, Any], folder: Path) -> Path:
     """Chunks that go beyond the shape have no filters, as a flag of the newest format says."""
     made = folder / "odd.h5"
@@ -443,6 +476,11 @@ def _cases() -> Iterator[Case]:
     yield case("12-bits", narrow, outcome=Outcome.COPIED, told="only HDF5 knows")
     yield case("12-bits-higher", shifted, outcome=Outcome.COPIED, told="only HDF5 knows")
     yield case("12-bits-in-pairs", narrow_pairs, outcome=Outcome.COPIED, told="only HDF5 knows")
+    for label, places in (("out-of-order", (4, 0)), ("with-gaps", (0, 6))):
+        far = partial(far_pairs, places)
+        odd: dict[str, Any] = {"outcome": Outcome.COPIED, "told": "only HDF5 knows"}
+        yield case(f"pairs-{label}", far, truth=read_far, **odd)
+    yield case("bit-fields", bit_fields, outcome=Outcome.COPIED, told="only HDF5 knows")
     for label, padding in (("blanks", h5t.STR_SPACEPAD), ("an-end", h5t.STR_NULLTERM)):
         put = partial(texts_of, padding)
         yield case(f"texts-with-{label}", put, outcome=Outcome.COPIED, told="only HDF5 knows")

@@ -162,6 +162,16 @@ def _cases() -> Iterator[Case]:
             told,
             allow=beside,
         )
+    for name, about in (("elsewhere", ["others/data.bin"]), ("list", "[]"), ("nothing", None)):
+        refs = {"v/0": first, "v/1": second, "v/.zattrs": about}
+        yield Case(
+            f"kerchunk/attributes-{name}",
+            partial(write, refs),
+            nothing,
+            Outcome.REFUSED,
+            "no document",
+            allow=beside,
+        )
     for name, shape in (("axis", (1 << 33,)), ("grid", (1 << 31,) * 3)):
         huge = {
             "v/.zarray": meta(*(1 for _ in shape), shape=shape),

@@ -128,6 +128,13 @@ def few_labels(file: Any) -> None:
     file.createVariable("v", "f4", ("t", "x"))[0:6] = ramp((6, 5), "f4")
 
 
+def few_texts(file: Any) -> None:
+    """Texts along an unlimited dimension, of which others have more."""
+    file.createVariable("v", "f4", ("t",))[0:6] = ramp((6,), "f4")
+    made = file.createVariable("name", str, ("t",), fill_value="none")
+    made[0:2] = np.array(["a", "ä"], object)
+
+
 def cut(kind: str, folder: Path) -> Path:
     made = write(kind, partial(records, ("f4", "i2")), folder)
     made.write_bytes(made.read_bytes()[:-9])
@@ -198,6 +205,7 @@ def _cases() -> Iterator[Case]:
             put = partial(of_unequal_lengths, rows, more)
             yield Case(f"{kind.lower()}/{label}", partial(write, kind, put), read)
         yield Case(f"{kind.lower()}/few-labels", partial(write, kind, few_labels), read)
+    yield Case("netcdf4/shorter-texts", partial(write, "NETCDF4", few_texts), read)
     halves = partial(of_unequal_lengths, 3, {"chunksizes": (2, 5), "zlib": True})
     yield Case(
         "netcdf4/shorter-chunks",

@@ -80,6 +80,26 @@ def read_placed(half: float, path: Path) -> Values:
     return {**read(path), "x": x, "y": y}
 
 
+def reversed_bits(folder: Path) -> Path:
+    """Bytes that are to be read from the other end, of which zeros show nothing."""
+    made = folder / "odd.tif"
+    values = np.zeros((48, 16), "u1")
+    values[16:32] = ramp((16, 16), "u1")
+    tifffile.imwrite(made, values, tile=(16, 16), extratags=[(65000, "H", 1, 2, True)])
+    data = made.read_bytes()
+    tag = b"\xe8\xfd\x03\x00\x01\x00\x00\x00\x02\x00"
+    assert data.count(tag) == 1
+    made.write_bytes(data.replace(tag, b"\x0a\x01" + tag[2:]))
+    return made
+
+
+def behind(folder: Path) -> Path:
+    """Images that follow the first one and have no words of their own."""
+    made = folder / "odd.tif"
+    tifffile.imwrite(made, ramp((3, 32, 24), "<u2"), truncate=True)
+    return made
+
+
 def _cases() -> Iterator[Case]:
     for dtype in TYPES:
         yield case(f"tiles-{dtype}", (40, 40), dtype, **TILE)
@@ -138,6 +158,10 @@ def _cases() -> Iterator[Case]:
     yield Case("tiff/small-steps", small_steps, read, Outcome.COPIED, "differences")
     yield Case("tiff/by-corner", partial(placed, False), partial(read_placed, 0.5))
     yield Case("tiff/by-centre", partial(placed, True), partial(read_placed, 0.0))
+    yield Case("tiff/reversed-bits", reversed_bits, read, Outcome.COPIED, "reverse order")
+    yield Case("tiff/behind", behind, read)
+    colours = {"compression": "jpeg", "outcome": Outcome.COPIED, "told": "YCbCr"}
+    yield case("jpeg-rgb", (48, 48, 3), "u1", **colours, **TILE, **rgb)
     yield Case("tiff/cut", cut, nothing, Outcome.REFUSED, "TIFF")
 
 

@@ -109,6 +109,36 @@ def times_without_fill(folder: Path) -> Path:
     return made
 
 
+def sparse_texts(fill: Any, folder: Path) -> Path:
+    """Texts of which some were never written."""
+    made = write(2, "text", {}, folder)
+    about = json.loads((made / "v" / ".zarray").read_text())
+    (made / "v" / ".zarray").write_text(json.dumps({**about, "fill_value": fill}))
+    (made / "v" / "1.0").unlink()
+    return made
+
+
+def attributes(text: str, folder: Path) -> Path:
+    """Attributes as somebody who was killed may leave them."""
+    made = write(2, "<i4", {}, folder)
+    (made / "v" / ".zattrs").write_text(text)
+    return made
+
+
+def filtered(dtype: str, filters: list[Any], order: str, folder: Path) -> Path:
+    """Filters that zarr writes only by the hand of numcodecs: each chunk is encoded here."""
+    made = write(2, dtype, {"compressors": None, "order": order}, folder)
+    about = json.loads((made / "v" / ".zarray").read_text())
+    configs = [each.get_config() for each in filters]
+    (made / "v" / ".zarray").write_text(json.dumps({**about, "filters": configs}))
+    for chunk in (each for each in (made / "v").iterdir() if not each.name.startswith(".")):
+        data: Any = np.frombuffer(chunk.read_bytes(), dtype)
+        for each in filters:
+            data = each.encode(data)
+        chunk.write_bytes(bytes(np.ascontiguousarray(data).view("u1")))
+    return made
+
+
 def _cases() -> Iterator[Case]:
     for version in (2, 3):
         empty = partial(empty_chunk, version)
@@ -150,6 +180,17 @@ def _cases() -> Iterator[Case]:
     yield case("shards", 3, shards=(6, 4))
     yield case("dots", 3, chunk_key_encoding={"name": "default", "separator": "."})
     yield case("old-keys", 3, chunk_key_encoding={"name": "v2", "separator": "."})
+    for label, fill in (("named", "n/a"), ("unnamed", None)):
+        yield Case(f"zarr2/sparse-texts-{label}", partial(sparse_texts, fill), read)
+    for label, text in (("empty", ""), ("list", "[]")):
+        made = partial(attributes, text)
+        yield Case(f"zarr2/attributes-{label}", made, nothing, Outcome.REFUSED, "damaged metadata")
+    steps, tenths = numcodecs.Delta("<i4"), numcodecs.FixedScaleOffset(0, 10, ">f4", "<i2")
+    yield Case("zarr2/delta-f", partial(filtered, "<i4", [steps], "F"), read)
+    yield Case("zarr2/scaled", partial(filtered, ">f4", [tenths], "C"), read)
+    mixed = partial(filtered, "<i4", [numcodecs.Shuffle(4), numcodecs.Delta("u1")], "C")
+    told = "a filter of values follows one of bytes"
+    yield Case("zarr2/shuffle-then-delta", mixed, nothing, Outcome.REFUSED, told)
     yield Case("zarr2/leading-out", leading_out, nothing, Outcome.REFUSED, "was not allowed")
     yield Case("zarr2/leading-allowed", leading_out, read, allow=lambda folder: (str(folder),))
     yield Case("zarr2/other-spelling", other_spelling, read)

@@ -50,3 +50,13 @@ def test_both_names_of_missing_values_count() -> None:
     kind = np.dtype("i2")
     assert set(fill_values({"_FillValue": -1, "missing_value": -2}, kind)) == {-1, -2}
     assert fill_values({"missing_value": "none"}, kind) == ()
+
+
+@pytest.mark.parametrize("missing", [1e20, "NaN", "Infinity", -999.9, 70_000.0, 70_000])
+def test_missing_values_that_no_whole_number_is(missing: object) -> None:
+    assert fill_values({"missing_value": missing}, np.dtype("i2")) == ()
+
+
+@pytest.mark.parametrize(("missing", "kind", "expected"), [(-1, "u1", 255), (255.0, "i1", -1)])
+def test_missing_values_of_the_other_sign(missing: float, kind: str, expected: int) -> None:
+    assert fill_values({"missing_value": missing}, np.dtype(kind)) == (expected,)

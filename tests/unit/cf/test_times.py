@@ -59,3 +59,17 @@ def test_other_units_are_no_times(text: str) -> None:
 def test_a_day_that_is_none_is_told() -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
         common_units([units("days since 2000-01-01"), units("days since never")])
+
+
+def test_times_that_need_more_than_64_bits_are_refused() -> None:
+    days, short = units("days since 1850-01-01"), units("nanoseconds since 1850-01-01")
+    assert converted(np.array([100_000]), days, short).tolist() == [100_000 * 86_400 * 10**9]
+    with pytest.raises(InvalidInputError, match="too far away"):
+        converted(np.array([200_000]), days, short)
+
+
+def test_packed_times_stay_in_their_units() -> None:
+    hours = units("hours since 2000-01-01")
+    assert converted(np.array([5]), hours, hours, is_packed=True).tolist() == [5]
+    with pytest.raises(InvalidInputError, match="packed"):
+        converted(np.array([5]), hours, units("hours since 2000-01-02"), is_packed=True)

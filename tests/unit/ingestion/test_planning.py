@@ -334,6 +334,17 @@ def test_times_in_other_units_are_counted_anew() -> None:
     assert axis.values.tolist() == [0, 1, 2, 3]
 
 
+def test_packed_times_in_other_units_are_refused() -> None:
+    parts = []
+    for number, day in enumerate(("01", "03")):
+        units = f"days since 2000-01-{day}"
+        time = coordinate("time", [0, 1], units=units, scale_factor=0.5)
+        parts.append(scan(number, time=[0, 1], more={"time": time}))
+    _, findings = planned(*parts)
+    assert codes(findings) == ["time-units"]
+    assert "packed" in findings.errors[0].message
+
+
 # --- after what is there ---
 
 

@@ -44,3 +44,24 @@ def test_an_image_with_a_depth_is_refused_as_that(tmp_path: Path) -> None:
     found = _scanned({}, ScanTask(as_url(path)))
     assert isinstance(found, ScanFailure)
     assert "several planes" in found.error
+
+
+@pytest.mark.parametrize("settings", [{"truncate": True}, {"truncate": True, "imagej": True}, {}])
+def test_images_that_only_the_first_one_tells_of_are_told(
+    tmp_path: Path, settings: dict[str, bool]
+) -> None:
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.stack([IMAGE] * 3), photometric="minisblack", **settings)  # type: ignore[arg-type]
+    found = _scanned({}, ScanTask(as_url(path)))
+    assert isinstance(found, FileScan)
+    assert found.notes == ("2 further images are not taken",)
+    assert found["band_data"].shape == IMAGE.shape
+
+
+@pytest.mark.parametrize("text", ['{"shape": "no"}', "ImageJ=1\nimages=many\n", '{"shape": 3'])
+def test_descriptions_that_make_no_sense_are_not_believed(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, IMAGE, description=text, metadata=None)
+    found = _scanned({}, ScanTask(as_url(path)))
+    assert isinstance(found, FileScan)
+    assert found.notes == ()

@@ -64,10 +64,12 @@ class TestUrls:
         assert caught.value.kind is ErrorKind.CANNOT_PARSE_URL
 
     def test_unknown_options_name_the_known_ones(self) -> None:
-        with pytest.raises(InvalidInputError, match="endpoint_url"):
+        with pytest.raises(InvalidInputError, match=r"did you mean 'endpoint_url'.*region"):
             storage_from_url("s3://b/p", endpoint="http://x")
         with pytest.raises(InvalidInputError, match="cannot be given in a URL"):
             storage_from_url("s3://b/p?secret_access_key=x")
+        with pytest.raises(InvalidInputError, match="did you mean 'region'"):
+            storage_from_url("s3://b/p?regoin=x")
 
     def test_secrets_of_web_addresses_are_not_shown(self) -> None:
         for make in (http_storage, redirect_storage):

@@ -17,6 +17,7 @@ from frazil.formats.legacy.structs import MAX_U64, Document
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.formats.ref_files import RefKind
 from frazil.ids import SnapshotId
+from frazil.masking import MaskedRecord
 from frazil.model.history import MAX_MICROS, Metadata
 from frazil.model.marks import merged_marks, with_marks
 
@@ -78,8 +79,8 @@ class StateRef:
         return id_of_name(SnapshotId, self.snapshot)
 
 
-@dataclass(frozen=True, slots=True)
-class G1State:
+@dataclass(frozen=True, slots=True, repr=False)
+class G1State(MaskedRecord):
     """The whole mutable state of a repository."""
 
     id: str

@@ -15,7 +15,15 @@ import zstandard
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import HEADER as LONG_HEADER
-from frazil.formats.envelope import MAGIC, WRITER, ZSTD, FileKind, body_compressor, unpack
+from frazil.formats.envelope import (
+    MAGIC,
+    WRITER,
+    ZSTD,
+    FileKind,
+    body_compressor,
+    has_checksum,
+    unpack,
+)
 
 SHORT_HEADER: Final = struct.Struct("<12s12sBBB")
 SHORT, LONG = SHORT_HEADER.size, LONG_HEADER.size
@@ -151,6 +159,11 @@ def is_flat(blob: bytes) -> bool:
 # --- what a file is ---
 
 PARQUET_MAGIC: Final = b"PAR1"
+
+
+def is_sealed(blob: bytes) -> bool:
+    """Whether a checksum covers the content of a file; in Parquet each page has its own."""
+    return blob.startswith(PARQUET_MAGIC) or has_checksum(memoryview(blob)[header_size(blob) :])
 
 
 class Encoding(StrEnum):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import xarray as xr
 
 from frazil.errors import AlreadyExistsError, ErrorKind, invalid_option
+from frazil.masking import shown_url
 from frazil.progress import Progress, Tell, silent
 from frazil.run import JobReport, commit_job, copy_groups, path_of, run_with_progress
 from frazil.session import ForkSession, Session
@@ -100,7 +101,7 @@ def map_blocks(
     work = run.blocks(fn, inputs, outputs, as_numpy=as_numpy)
     last = work.apply(work.count - 1) if work.count > 1 else None
     plan = plan_outputs(work.apply(0), last, work.counts)
-    return run.write(work, plan, "map_blocks", f"Map blocks of {url}")
+    return run.write(work, plan, "map_blocks", f"Map blocks of {shown_url(url)}")
 
 
 def reduce_blocks(
@@ -138,7 +139,7 @@ def reduce_blocks(
     last = work.finished(work.apply(work.count - 1)) if work.count > 1 else None
     kept = {dim: n for dim, n in work.counts.items() if dim not in gone}
     plan = plan_outputs(first, last, kept, is_reduction=True)
-    return run.write(work, plan, "reduce_blocks", f"Reduce {url} over {', '.join(gone)}")
+    return run.write(work, plan, "reduce_blocks", f"Reduce {shown_url(url)} over {', '.join(gone)}")
 
 
 class _Run:

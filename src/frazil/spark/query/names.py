@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import invalid_option
-from frazil.masking import shown_url
+from frazil.masking import MaskedRecord, shown_url
 from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.sessions import session
 from frazil.spelling import nearest
@@ -44,8 +44,8 @@ class NamePart:
     is_quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedName:
+@dataclass(frozen=True, slots=True, repr=False)
+class ResolvedName(MaskedRecord):
     """What a name means: a URL, options of the source, and the names below it."""
 
     url: str

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from frazil.masking import MaskedRecord
 from frazil.spark.query import here
 from frazil.spark.query.classes import Terms, find_classes
 from frazil.spark.query.costs import Cost, cost_of
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(slots=True)
-class Reading:
+@dataclass(slots=True, repr=False)
+class Reading(MaskedRecord):
     """How one table of a query is read."""
 
     table: OpenTable

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, SessionStateError
-from frazil.masking import shown_url
+from frazil.masking import MaskedRecord, shown_url
 from frazil.spark.errors import raise_task_errors
 from frazil.spark.query.names import CATALOG, ResolvedName
 from frazil.spark.reading.read import spelled, storage_texts
@@ -43,8 +43,8 @@ _FEED: Final = re.compile(r"\btable_changes\s*\(", re.IGNORECASE)
 _WORD: Final = re.compile(rf"{_BLANK}*(\w+|\()", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+@dataclass(frozen=True, slots=True, repr=False)
+class Statement(MaskedRecord):
     """What is to be run, and where."""
 
     text: str

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import NodeNotFoundError, invalid_option
 from frazil.ids import child_path
+from frazil.masking import MaskedRecord
 from frazil.session import Session
 from frazil.spark.location import (
     BranchTip,
@@ -38,8 +39,8 @@ _CHOOSING: Final = frozenset(
 """Options that say which version and group: found out once, and not asked again."""
 
 
-@dataclass(frozen=True)
-class OpenTable:
+@dataclass(frozen=True, repr=False)
+class OpenTable(MaskedRecord):
     """A table at one snapshot: a group of variables, or a metadata table."""
 
     target: NamedTarget

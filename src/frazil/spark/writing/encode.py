@@ -19,6 +19,8 @@ from frazil.errors import unsuitable
 from frazil.spark.reading.variables import TableVariable
 
 _FAR_US: Final = 2**62
+_NEARLY: Final = 1e-3
+"""So far from a whole number a packed time may be: that is how exact floats are."""
 _HELD: Final = {
     "b": ("bool",),
     **dict.fromkeys("iu", ("integer", "decimal")),
@@ -64,7 +66,7 @@ class Encoder:
         decoder = self.decoder
         if decoder.time is not None:
             return ("time",) if decoder.time.is_numpy else ()
-        if decoder.scale is not None or decoder.offset is not None:
+        if decoder.is_packed:
             return ("integer", "decimal", "float")
         if decoder.result == TEXT or decoder.source.kind == "U":
             return ("text",)
@@ -105,15 +107,8 @@ class Encoder:
             values = self._times(values, missing, decoder.time)
         elif self.stored.kind in "Mm":
             return self._native_times(values, missing)
-        elif decoder.scale is not None or decoder.offset is not None:
-            values = values.astype(np.float64)
-            if decoder.offset is not None:
-                values = values - decoder.offset
-            if decoder.scale is not None:
-                values = values / decoder.scale
-            if self.stored.kind in "iu":
-                values = np.rint(values)
-            self._require_other(values, missing)
+        if decoder.is_packed:
+            values = self._packed(values, missing)
         packed = decoder.view or self.stored
         if packed.kind in "iu":
             self._require_range(values, packed)
@@ -122,6 +117,25 @@ class Encoder:
         if packed.kind == "f" and values.dtype.kind == "f":
             self._require_finite(values, made)
         return made if decoder.view is None else made.view(self.stored)
+
+    def _packed(self, values: Values, missing: Mask | None) -> Values:
+        """Values without scale and offset; times must be those that are read again."""
+        decoder, packed = self.decoder, values.astype(np.float64)
+        if decoder.offset is not None:
+            packed = packed - decoder.offset
+        if decoder.scale is not None:
+            packed = packed / decoder.scale
+        if self.stored.kind in "iu":
+            whole = np.rint(packed)
+            odd = np.abs(whole - packed) > _NEARLY
+            if missing is not None:
+                odd &= ~missing
+            if decoder.time is not None and odd.any():
+                detail = "a time that is no whole number in the packing of the array"
+                raise unsuitable(f"column {self.name!r} has {detail}")
+            packed = whole
+        self._require_other(packed, missing)
+        return packed
 
     def _require_other(self, values: Values, missing: Mask | None) -> None:
         """Refuse what would be packed as something that stands for NULL."""
@@ -157,7 +171,7 @@ class Encoder:
 
     def _shown(self, packed: float) -> object:
         decoder = self.decoder
-        if decoder.scale is None and decoder.offset is None:
+        if not decoder.is_packed:
             return packed
         return packed * (decoder.scale or 1.0) + (decoder.offset or 0.0)
 
@@ -168,7 +182,7 @@ class Encoder:
         if len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _FAR_US:
             raise unsuitable(f"column {self.name!r} has times too far away to be counted")
         steps: Values = us - units.start_us
-        if self.stored.kind == "f":
+        if self.stored.kind == "f" or self.decoder.is_packed:
             return steps * (units.per_us / units.step_us)
         if units.per_us > 1:
             if len(present) and int(np.abs(steps).max()) > _FAR_US // units.per_us:
