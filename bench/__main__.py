@@ -65,9 +65,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="where to put the repositories")
     parser.add_argument("--no-memory", action="store_true", help="leave out the runs for memory")
     parser.add_argument("--no-report", action="store_true", help="leave the documents alone")
-    parser.add_argument(
-        "--update", action="store_true", help="keep results of cases that are not run now"
-    )
     parser.add_argument("--docs", type=Path, default=DOCS, help="where the documents go (docs)")
     parser.add_argument("--report", type=Path, metavar="JSON", help="only write the documents")
     parser.add_argument("--list", action="store_true", help="only list cases and curves")
@@ -176,7 +173,8 @@ def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
     """Store and report what was found."""
     target = options.json or (None if options.no_report else RESULTS)
     if target:
-        if options.update and target.exists():
+        # A case keeps its figures until it is measured again; those of Spark have a run of their own.
+        if target.exists():
             results = merge(load(target), results)
         save(target, results)
     if not options.no_report:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Final, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,9 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.async_twins import AsyncItems, async_twin
+from frazil.bulk.tuning import LARGE_VALUE, LISTED_PER_TURN
 from frazil.codec_pipeline import install
-from frazil.codec_pipeline.bulk_pipeline import LARGE_VALUE, BulkStore
+from frazil.codec_pipeline.bulk_pipeline import BulkStore
 from frazil.errors import (
     ErrorKind,
     InvalidInputError,
@@ -47,9 +48,6 @@ from frazil.transaction.keyspace import (
 )
 from frazil.transaction.virtual_refs import ChunkBatch, chunk_batches, set_virtual_columns
 from frazil.transaction.working import WorkingState
-
-TURN: Final = 256
-"""Keys of a listing in memory that are returned before other tasks may run."""
 
 R = TypeVar("R")
 FailedChunks: TypeAlias = list[tuple[int, ...]] | None
@@ -489,5 +487,5 @@ def _bytes_of(value: Buffer) -> memoryview:
 async def _in_line(start: Callable[[], Iterable[R]]) -> AsyncIterator[R]:
     for number, item in enumerate(start(), 1):
         yield item
-        if not number % TURN:
+        if not number % LISTED_PER_TURN:
             await asyncio.sleep(0)  # others may take their turn

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,9 @@ from frazil.bulk.chain import Chain, as_memory
 from frazil.bulk.codecs import Array
 from frazil.bulk.engine import Scratch
 from frazil.bulk.fetch import MISSING, fetch_into, find_chunks
-from frazil.bulk.pack import LARGE_FILE, Encoded, Scattered
+from frazil.bulk.pack import Encoded, Scattered
 from frazil.bulk.plan import ChunkPlan
+from frazil.bulk.tuning import LARGE_FILE, ROW_BYTES
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
 from frazil.storage.base import Bytes
@@ -27,8 +28,6 @@ from frazil.transaction.working import WorkingState
 
 Run: TypeAlias = tuple[int, Array]
 """Number of chunks, and the chunks as an array (number, *shape of a chunk)."""
-ROW_BYTES: Final = 4096
-"""Rows of at least so many bytes are stored from where they are, without joining them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

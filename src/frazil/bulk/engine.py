@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from frazil.bulk.fetch import (
     require_last_byte,
 )
 from frazil.bulk.plan import ChunkPlan
+from frazil.bulk.tuning import DISK_BATCH, LOOKUP_ROWS, REMOTE_BATCH, REMOTE_BATCHES, SMALL_CHUNK
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
@@ -39,11 +40,6 @@ Finder: TypeAlias = Callable[[I64], ChunkReferences]
 """From coordinates of chunks to where they are."""
 Bounds: TypeAlias = tuple[I64, I64, npt.NDArray[np.uint8]]
 """Where the bytes of chunks begin and end in the memory of a batch, and their kinds."""
-
-LOOKUP_ROWS: Final = 1 << 16
-"""Chunks whose references are held at a time."""
-SMALL_CHUNK: Final = 64 << 10
-"""Reading plain chunks below this size from a disk is the work of one thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +68,9 @@ def pace_for(
     limit = max_in_flight or now.max_in_flight_bytes
     if storage.answers_inline:
         # One more than there are processors: somebody always waits for the disk.
-        wanted, width = 1 << 20, width or now.workers + 1
+        wanted, width = DISK_BATCH, width or now.workers + 1
     else:
-        wanted, width = 16 << 20, 4
+        wanted, width = REMOTE_BATCH, REMOTE_BATCHES
     # A batch has its chunks in memory as they are, and encoded.
     width = max(1, min(width, limit // (2 * size)))
     return BatchLimits(max(1, min(wanted, limit // (2 * width)) // size), width)

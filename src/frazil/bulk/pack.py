@@ -14,13 +14,14 @@ from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil import config
 from frazil.bulk.engine import pace_for
+from frazil.bulk.tuning import LARGE_FILE, PACK_SHARE, PACKS_SENT
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import ChunkId, crockford_many
 from frazil.model.chunks import ABSENT, ChunkRef, ChunkTable, ChunkType, NativeRef, constant
@@ -30,13 +31,6 @@ from frazil.storage.assets import CHUNK, CHUNKS, chunk_key
 from frazil.storage.base import Bytes
 from frazil.storage.pool import ahead, start_in_pool
 from frazil.transaction.working import WorkingState
-
-LARGE_FILE: Final = 256 << 10
-"""From how many bytes on writing a file in a thread pays."""
-PACK_SHARE: Final = 4
-"""One part in so many of the memory for a write is for the pack being filled."""
-SENDING: Final = 2
-"""Full packs on their way to an object store while the next one is being filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +217,7 @@ class PackWriter:
             send()
         else:
             self._sending.append(start_in_pool(send))
-            if len(self._sending) > SENDING:
+            if len(self._sending) > PACKS_SENT:
                 self._sending.popleft().result()
         rows = [row for row, _ in self._open]
         sizes = np.fromiter((len(data) for _, data in self._open), np.uint64, len(rows))

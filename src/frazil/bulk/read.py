@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from frazil.bulk.grid import UNKNOWN, ArrayLayout, Grid, array_layout, regular_g
 from frazil.bulk.plan import BoxPlan, ChunkPlan, ListPlan, box_plan, point_plan
 from frazil.bulk.selection import blocks_as_slices, is_array, is_index
 from frazil.bulk.shards import ShardFinder
+from frazil.bulk.tuning import SMALL_RESULT
 from frazil.errors import ErrorKind, FormatError, FrazilError, InvalidInputError, SelectionError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     import zarr
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
-
-SMALL_RESULT: Final = 4 << 20
-"""Regions below this size are read side by side, larger ones one after the other."""
 
 
 class SessionOrStore(Protocol):

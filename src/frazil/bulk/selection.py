@@ -12,19 +12,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import EllipsisType
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.codecs import I64
 from frazil.bulk.grid import Grid, GridAxis
+from frazil.bulk.tuning import CUTS_KEPT
 from frazil.errors import SelectionError
 
 Part: TypeAlias = slice | I64
 """A selection along one axis of a chunk or of the result."""
-FEW_CHUNKS: Final = 64
-"""Cuts of so many chunks are remembered."""
 
 
 class Slices(Sequence[slice]):
@@ -88,7 +87,7 @@ def cut_slice(axis: GridAxis, chosen: slice) -> AxisSelection:
         size = axis.sizes[0]
         if start // size == last // size:
             return _one_chunk(axis, slice(start, last + 1, step), items)
-        if last // size - start // size < FEW_CHUNKS:
+        if last // size - start // size < CUTS_KEPT:
             return _cut_few(axis, start, items, step)
     return _cut_many(axis, start, items, step)
 

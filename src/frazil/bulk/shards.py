@@ -12,13 +12,11 @@ from frazil.bulk.chain import Sharding
 from frazil.bulk.codecs import I64, Shape
 from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into, find_chunks
 from frazil.bulk.grid import Grid
+from frazil.bulk.tuning import SHARD_ENTRIES
 from frazil.errors import FormatError
 from frazil.model.nodes import ArrayNode
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.working import WorkingState
-
-MAX_CACHED: int = 1 << 22
-"""Inner chunks whose places are remembered from one lookup to the next."""
 
 
 @dataclass(eq=False)
@@ -97,7 +95,7 @@ class ShardFinder:
         found = [
             self._known.get(key) if refs.kind[n] != MISSING else None for n, key in enumerate(keys)
         ]
-        if self._cached > MAX_CACHED:
+        if self._cached > SHARD_ENTRIES:
             self._known, self._cached = {}, 0
         return found
 

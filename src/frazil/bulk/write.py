@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from frazil.bulk.compose import WriteTarget as WriteTarget
 from frazil.bulk.engine import BatchLimits, pace_for, spans
 from frazil.bulk.fetch import INLINE, MISSING, NATIVE, fetch_into, find_chunks
 from frazil.bulk.pack import (
-    LARGE_FILE,
     Choice,
     Encoded,
     PackWriter,
@@ -38,15 +37,13 @@ from frazil.bulk.read import (
     split_fields,
     zarr_array,
 )
+from frazil.bulk.tuning import LARGE_FILE, LEAST_BYTES
 from frazil.errors import InvalidInputError, StorageError
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Progress, Tell
 from frazil.storage.pool import ahead, shared
 from frazil.transaction.keyspace import is_equal
 from frazil.transaction.working import WorkingState
-
-LEAST_BYTES: Final = 1 << 10
-"""A chunk is taken to be at least so large, for even a tiny one is some work."""
 
 
 def write_region(

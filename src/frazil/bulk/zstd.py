@@ -10,13 +10,10 @@ import numpy as np
 import zstandard
 
 from frazil.bulk.codecs import I64, ByteCodec, Bytes, damaged, wrong_size
+from frazil.bulk.tuning import ZSTD_AT_ONCE, ZSTD_BY_NUMCODECS
 
 _PIECE: Final = 1 << 20
 """Bytes that a stream gives at a time, so that a limit is noticed soon after it is passed."""
-_SMALL: Final = 128 << 10
-"""Chunks up to this size are decoded quicker to new memory than as a stream; the largest block."""
-_LARGE: Final = 256 << 10
-"""From this size on numcodecs, which makes a context for each call, compresses quicker."""
 _HAS_CHECKSUM: Final = 4
 """Flag in the first byte after the magic number of a Zstandard frame."""
 _IS_SINGLE_SEGMENT: Final = 32
@@ -51,7 +48,7 @@ class Zstd(ByteCodec):
         self._key = (level, checksum)
 
     def encode(self, data: Bytes) -> Bytes:
-        if len(data) >= _LARGE:
+        if len(data) >= ZSTD_BY_NUMCODECS:
             return super().encode(data)
         found = _contexts.compressors.get(self._key)
         if found is None:
@@ -111,7 +108,7 @@ class Zstd(ByteCodec):
 
 def _is_small_frame(data: Bytes, size: int) -> bool:
     """Whether a frame says that it has this size, and may be decoded to new memory."""
-    return size <= _SMALL and zstandard.frame_content_size(data) == size
+    return size <= ZSTD_AT_ONCE and zstandard.frame_content_size(data) == size
 
 
 def _are_plain_frames(data: Bytes, lengths: I64, size: int) -> bool:
@@ -120,7 +117,7 @@ def _are_plain_frames(data: Bytes, lengths: I64, size: int) -> bool:
     A frame says how large its blocks are, so nothing is decoded to find out where it ends. All
     must begin with the same header: one writer makes it the same for all chunks of an array.
     """
-    if size > _SMALL or len(data) < 5 or not data[4] & _IS_SINGLE_SEGMENT:
+    if size > ZSTD_AT_ONCE or len(data) < 5 or not data[4] & _IS_SINGLE_SEGMENT:
         return False
     header, least = zstandard.frame_header_size(data), int(lengths.min())
     if zstandard.frame_content_size(data) != size or least < header + _BLOCK_HEADER:

@@ -31,15 +31,13 @@ from frazil.bulk.engine import ArraySource, execute
 from frazil.bulk.fetch import VIRTUAL, ChunkReferences, find_chunks
 from frazil.bulk.plan import ListPlan
 from frazil.bulk.read import read_chunks
+from frazil.bulk.tuning import LARGE_VALUE, SMALL_BATCH
 from frazil.bulk.write import write_chunks
 from frazil.codec_pipeline.batches import Batch, Item, batch_box, batch_of, covers_as_told
 from frazil.codec_pipeline.bounded import unbounded
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
 from frazil.transaction.working import WorkingState
-
-LARGE_VALUE: Final = 256 * 1024
-"""From this size on a thread is used even on local disk, so that others can run meanwhile."""
 
 
 class BulkStore(Store):
@@ -58,8 +56,6 @@ PRESENT: Final = {"status": "present"}
 MISSING: Final = {"status": "missing"}
 ORDER: Final = "morton"
 """The order of inner chunks in a shard that we write."""
-SMALL_BATCH: Final = 8
-"""Up to this many small chunks are read in the calling thread."""
 
 
 class BulkPipeline(CodecPipeline):

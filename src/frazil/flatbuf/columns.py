@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.flatbuf.reader import LARGEST_VTABLE, SHARED, Buffer, Table
+from frazil.flatbuf.tuning import VTABLES_AT_ONCE, WHOLE_TABLE
 from frazil.model.lookup import ABSENT
 from frazil.model.strings import I32, I64, U8, StringPool, by_length, gather_runs, opaque_items
+from frazil.model.tuning import SAMPLED_TEXTS
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 U64: TypeAlias = npt.NDArray[np.uint64]
@@ -26,11 +28,6 @@ Rows: TypeAlias = npt.NDArray[np.intp] | slice
 
 SMALLEST_TABLE: Final = 8
 """Bytes of a table without fields: its place in a vector, and the way to its vtable."""
-WHOLE_TABLE: Final = 128
-"""Tables of a group are fetched whole up to this size: one gather instead of one per field makes
-references an eighth faster to read; larger tables have fields that nobody asks for."""
-VTABLES_AT_ONCE: Final = 1 << 16
-"""Vtables that are compared at a time, in at most 9 MB."""
 T = TypeVar("T", np.int64, np.uint64)
 
 
@@ -286,11 +283,6 @@ def table_columns(
     return tables_at(root.buffer, *root.required_vector(slot, 4, name), name, smallest=smallest)
 
 
-SAMPLE: Final = 4096
-"""How many texts of a pool are sampled to see whether many are equal: searching a million
-different texts for equal ones takes longer than keeping them all."""
-
-
 def pool_bytes(buffer: Buffer, positions: I64) -> tuple[I32, bytes, I64]:
     """Pool byte vectors, equal ones once; position 0 stands for none.
 
@@ -320,10 +312,10 @@ def _without_repeats(data: bytes, ends: I64) -> tuple[I32 | None, bytes, I64]:
 
     Returns the new number of each item, or None when nothing changed.
     """
-    if len(ends) > SAMPLE:
-        picked = np.linspace(0, len(ends) - 1, SAMPLE).astype(np.int64)
+    if len(ends) > SAMPLED_TEXTS:
+        picked = np.linspace(0, len(ends) - 1, SAMPLED_TEXTS).astype(np.int64)
         sample = [data[ends[i - 1] if i else 0 : ends[i]] for i in picked.tolist()]
-        if 2 * len(set(sample)) > SAMPLE:
+        if 2 * len(set(sample)) > SAMPLED_TEXTS:
             return None, data, ends
     items = [data[start:end] for start, end in pairwise([0, *ends.tolist()])]
     distinct = dict.fromkeys(items, 0)
@@ -358,7 +350,7 @@ def _first_of_equals(data: U8, ends: I64, lengths: I64) -> npt.NDArray[np.intp]:
     starts = ends - lengths
     differs = np.ones(len(ends), bool)
     candidates = np.flatnonzero(lengths[1:] == lengths[:-1]) + 1
-    if len(candidates) > SAMPLE and not _any_equal(data, starts, lengths, candidates):
+    if len(candidates) > SAMPLED_TEXTS and not _any_equal(data, starts, lengths, candidates):
         return np.arange(len(ends))
     for length, chosen in by_length(lengths[candidates]):
         rows, items = candidates[chosen], opaque_items(data, length)
@@ -368,7 +360,7 @@ def _first_of_equals(data: U8, ends: I64, lengths: I64) -> npt.NDArray[np.intp]:
 
 def _any_equal(data: U8, starts: I64, lengths: I64, candidates: npt.NDArray[np.intp]) -> bool:
     """Whether any of a sample of runs is equal to the run before it."""
-    picked = candidates[np.linspace(0, len(candidates) - 1, SAMPLE).astype(np.intp)]
+    picked = candidates[np.linspace(0, len(candidates) - 1, SAMPLED_TEXTS).astype(np.intp)]
     pairs = zip(starts[picked - 1].tolist(), starts[picked].tolist(), strict=True)
     return any(
         data[before : before + size].tobytes() == data[at : at + size].tobytes()

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from frazil.flatbuf.tuning import GROWTH_SHARE
+
 MARK: Final = b"in full:"
 MARK_SIZE: Final = len(MARK) + 8
-GROWTH_SHARE: Final = 8
-"""A file may grow by one part in so many. Then a million references (44 MB) are written in full
-after some 40,000 changes of one, and no file takes much more than an eighth of space in vain."""
 
 
 def full_size(data: bytes | memoryview) -> int:

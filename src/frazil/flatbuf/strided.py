@@ -13,23 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.flatbuf.tuning import BLOCK_ROWS, GUESS_MARGIN, SEGMENT_ROWS
 from frazil.flatbuf.writer import TableBlocks, check_size, room_before, vtable_of
 from frazil.model.strings import I32, I64, U8, StringPool, copy_runs, opaque_items
 
 U32: TypeAlias = npt.NDArray[np.uint32]
-
-BLOCK_ROWS: Final = 1024
-"""Rows of a block: of 160,000 virtual references the file has 1.06 MB, as one block 1.30 MB."""
-GUESS_MARGIN: Final = 16
-"""Memory is made for one part in so many more than the first tables suggest."""
-SEGMENT_ROWS: Final = 1 << 15
-"""Rows that are written or read in one go, which fit into the processor's cache: a million native
-references take 41 ms to write and 61 ms to read, in one go altogether 53 ms and 72 ms."""
 
 
 def _padded(vtables: bytes) -> U8:

@@ -16,16 +16,13 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
+from frazil.flatbuf.tuning import MANY_TABLES, SMALL_REST
 from frazil.ids import utf8
 from frazil.model.oplog import copy_frames
 from frazil.model.strings import I64, U8
 
 MAX_SIZE: Final = 2**31 - 1
 """Bytes of a FlatBuffer: offsets have 31 bits."""
-MANY_TABLES: Final = 1 << 12
-"""Tables that are worth to be written where they stay."""
-SMALL_REST: Final = 1 << 12
-"""Room for what most files have beside one long list of tables."""
 OFFSET: Final = "offset"
 Piece: TypeAlias = bytes | memoryview
 Places: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint32]

@@ -21,6 +21,7 @@ import zstandard
 
 from frazil import config
 from frazil.errors import ErrorKind, FormatError
+from frazil.flatbuf.tuning import BODY_PART, SMALL_BODY, WHOLE_BODY
 from frazil.flatbuf.writer import MAX_SIZE, FlatWriter
 
 ALLOWANCE: Final = 64 << 20
@@ -71,15 +72,6 @@ WRITER: Final = b"ic-frazil-0.1.0"
 ZSTD: Final = 1
 PIECE: Final = 1 << 20
 """Bytes unpacked at a time, so that a limit is noticed soon after it is passed."""
-MAX_SMALL: Final = 1 << 20
-"""Larger bodies get a compressor of their own, whose memory is given back."""
-MAX_AT_ONCE: Final = 64 << 20
-"""Larger bodies are packed part by part: joined, and with room for the worst that packing can
-make of it, the log of 5 million changed chunks took 350 MiB, so 120 MiB. It costs a tenth of the
-time of packing and makes files a twelfth larger, which bodies of usual size, such as a manifest of
-a million references, do not pay."""
-PART: Final = 4 << 20
-"""Bytes of such a part, at least."""
 IDENTIFIER: Final = b"Ichk"
 """What the FlatBuffer of a body calls itself."""
 
@@ -154,10 +146,10 @@ def seal_table(
         FormatError: the body is larger than a FlatBuffer may be.
     """
     body = writer.finish(root, IDENTIFIER)
-    if body.size <= MAX_AT_ONCE:
+    if body.size <= WHOLE_BODY:
         return seal(body.joined(), kind, spec=spec, level=level)
     packer = body_compressor(level).compressobj(size=body.size)
-    packed = [packer.compress(part) for part in body.consume(PART)]
+    packed = [packer.compress(part) for part in body.consume(BODY_PART)]
     return b"".join([_header(kind, spec), *packed, packer.flush()])
 
 
@@ -167,7 +159,7 @@ def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3)
     The frame ends in a checksum of the body, which every reader of the format verifies.
     `level` is one of zstd's, or `NOISE`.
     """
-    packer = _small.at(level) if len(body) <= MAX_SMALL else body_compressor(level)
+    packer = _small.at(level) if len(body) <= SMALL_BODY else body_compressor(level)
     packed = packer.compress(body)
     return _header(kind, spec) + packed
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.growth import MARK_SIZE, mark_of, may_grow
 from frazil.flatbuf.reader import U32, Buffer
+from frazil.flatbuf.tuning import FINDS_PER_DECODE, PATCHED_FROM, PATCHED_ROWS
 from frazil.flatbuf.writer import MAX_SIZE, OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
@@ -33,8 +34,6 @@ from frazil.model.nodes import Coordinates
 
 MANIFEST: Final = TableLayout("id12", OFFSET, OFFSET, "byte")
 ARRAY_REFS: Final = TableLayout("id8", OFFSET)
-FINDS_PER_DECODE: Final = 500
-"""References whose columns are made in the time of one search in the bytes."""
 
 
 class Manifest:
@@ -188,11 +187,6 @@ def encode_manifest(
 
 
 # --- a few references exchanged ---
-
-PATCHED_ROWS: Final = 32
-"""References exchanged at most; of more, columns are not much slower."""
-PATCHED_FROM: Final = 20_000
-"""References a manifest must have; smaller ones are quickly made anew."""
 
 
 def patched_body(

@@ -15,14 +15,13 @@ import numpy as np
 
 from frazil.flatbuf.columns import Spans, TableColumns, numbers_at, spread
 from frazil.flatbuf.reader import U32, U64, Buffer, Table
+from frazil.flatbuf.tuning import FEW_NODES
 from frazil.ids import ManifestId, NodeId
 from frazil.model.nodes import ArrayNode, Dimension, Extents, GroupNode, ManifestRef, Node
 
 ARRAY: Final = 1
 GROUP: Final = 2
 DIMENSION_V1: Final = struct.Struct("<QQ")
-FEW_NODES: Final = 24
-"""Nodes that are read one by one; so many take 750 us in both ways."""
 
 
 def read_nodes_at(tables: TableColumns, paths: Iterable[str]) -> Iterator[Node]:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from frazil.flatbuf.columns import TableColumns, pool_bytes, pool_strings, tables_at, vectors_at
 from frazil.flatbuf.reader import I32, U16, U32, U64, Buffer, Table
-from frazil.flatbuf.strided import SEGMENT_ROWS, ByteRuns, Scalars, Texts, encode_tables
+from frazil.flatbuf.strided import ByteRuns, Scalars, Texts, encode_tables
+from frazil.flatbuf.tuning import SEGMENT_ROWS
 from frazil.flatbuf.writer import MAX_SIZE, TableBlocks
 from frazil.formats.locations import (
     MAX_LOCATION,

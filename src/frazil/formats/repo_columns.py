@@ -17,6 +17,7 @@ from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, TableColumns, spread, table_columns
 from frazil.flatbuf.growth import has_room
 from frazil.flatbuf.reader import Buffer, Table
+from frazil.flatbuf.tuning import FEW_FRESH, FREE_GROWTH, UPDATE_STRIDE
 from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats.metadata import ITEM as METADATA_ITEM
 from frazil.formats.metadata import read_time
@@ -134,19 +135,11 @@ ENTRY: Final = TableLayout("id12", "i32!", "u64", OFFSET, OFFSET, OFFSET)
 PARENT_AT: Final = ENTRY.plan((True,) * 6).places[1]
 """Where the parent is in an entry, whatever other fields there are."""
 UPDATE: Final = TableLayout("u8", OFFSET, "u64", OFFSET)
-UPDATE_STRIDE: Final = 32
-"""Bytes from one update to the next: kinds that are as far apart as their updates make the lines
-of the log more alike, and 900 of them by 15 % smaller in the file."""
 STATUS: Final = TableLayout("u8", "u64", OFFSET)
 _FORMS: Final = {"text": OFFSET, "status": OFFSET, "id": "id12", "u1": "u8", "<u2": "u16"}
 KINDS: Final = {
     tag: TableLayout(*(_FORMS[form] for _, form in shape.cells)) for tag, shape in SHAPES.items()
 }
-FEW_FRESH: Final = 16
-"""Rows that are added one by one to those that are written already: sixteen take 220 us, all 2,000
-of a history as columns 450 us."""
-FREE_GROWTH: Final = 1 << 15
-"""Bytes that written rows may always grow by: short lists are not written in full for each row."""
 
 
 def write_snapshots(table: SnapshotTable) -> WrittenRows:

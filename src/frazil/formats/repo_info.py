@@ -11,6 +11,7 @@ from typing import Final
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.reader import U32, Buffer, Table
+from frazil.flatbuf.tuning import FEW_REFS
 from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats import flex
 from frazil.formats.envelope import NOISE, FileKind, seal_table, unseal
@@ -31,8 +32,6 @@ REPO: Final = TableLayout("u8", *(OFFSET,) * 11)
 REF: Final = TableLayout(OFFSET, "u32")
 SPECS: Final = (1, 2)
 REPO_KEY: Final = "repo"
-FEW_REFS: Final = 12
-"""Refs that are read one by one."""
 
 
 def snapshot_table(entries: Iterable[SnapshotEntry]) -> SnapshotTable:

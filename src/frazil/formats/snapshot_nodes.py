@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import TableColumns, table_columns
-from frazil.flatbuf.growth import GROWTH_SHARE, may_grow
+from frazil.flatbuf.growth import may_grow
 from frazil.flatbuf.reader import Buffer, Table
-from frazil.formats.nodes import ARRAY, FEW_NODES, raw_ids, read_node, read_nodes_at
+from frazil.flatbuf.tuning import FEW_NODES, GROWTH_SHARE, KEPT_NODES, LONG_PATH, MANY_FOUND
+from frazil.formats.nodes import ARRAY, raw_ids, read_node, read_nodes_at
 from frazil.ids import ManifestId, NodeId, node_path
 from frazil.model.nodes import (
     ArrayNode,
@@ -29,14 +30,8 @@ from frazil.model.nodes import (
 )
 from frazil.model.strings import I64, StringPool, copy_runs, gather_runs
 
-KEPT_NODES: Final = 50
-"""Nodes that are written anew more quickly than a file is read back for its bytes."""
-MANY_FOUND: Final = 4
-"""From one in so many on it is quicker to read all nodes than the rest one by one."""
 SMALLEST_NODE: Final = 32
 """Bytes of a node: an id, three offsets and a kind, its place in the vector, and its path."""
-LONG_PATH: Final = 256
-"""Longer paths are compared one by one."""
 
 
 def read_nodes(root: Table, spec: int) -> Sequence[Node]:

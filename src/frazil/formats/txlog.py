@@ -11,6 +11,7 @@ import numpy.typing as npt
 from frazil.flatbuf.columns import tables_at
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.flatbuf.strided import encode_tables
+from frazil.flatbuf.tuning import FEW_COORDS
 from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, seal_table, unseal
 from frazil.formats.refs import MAX_NDIM
@@ -39,9 +40,6 @@ MOVE: Final = TableLayout(OFFSET, OFFSET, "id8", "u8")
 SMALLEST_COORDS: Final = 16
 """Bytes of a table with coordinates: 4 each for its place in the vector, its vtable, the place
 of the coordinates, and their number."""
-FEW_COORDS: Final = 16
-"""Coordinates read and written one by one: two are written in 37 us and read in 84 us so, and in
-100 us and 193 us as columns, which are as quick from about thirty on."""
 
 
 def decode_log(blob: bytes, *, key: str) -> TransactionLog:

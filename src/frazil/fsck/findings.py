@@ -65,7 +65,7 @@ class Code(StrEnum):
     FILE_DAMAGED = auto(), _E, "the content of a file breaks off, or points outside it"
     METADATA_ORDER = auto(), _W, "names of metadata do not ascend"
     STRAY_NAME = auto(), _N, "an object whose name is none of the format's"
-    UNREFERENCED = auto(), _N, "objects that nothing refers to; garbage collection's business"
+    UNREFERENCED = auto(), _N, "objects that nothing refers to; garbage collection deletes them"
     # where a repository begins
     ENTRY_MISSING = auto(), _E, "there are snapshots, but nothing that a repository begins with"
     REPO_SPEC = auto(), _E, "header and content of the repo object differ in the spec version"

@@ -69,15 +69,15 @@ RETRIES: Final = StorageRetriesSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class OldRefs:
-    """The refs of a repository of an older version at one moment."""
+class RefSet:
+    """Branches, tags and deleted tags of a repository at one moment."""
 
     branches: Mapping[str, SnapshotId]
     tags: Mapping[str, SnapshotId]
     deleted_tags: Mapping[str, SnapshotId | None]
 
 
-def fence_refs(storage: Storage) -> OldRefs:
+def fence_refs(storage: Storage) -> RefSet:
     """Fence all ref files of version 1, and tell what they said last."""
     seen: set[str] = set()
     while True:
@@ -121,7 +121,7 @@ def fence_branch(storage: Storage, key: str, why: Fence = Fence.UPGRADED) -> Non
             return
 
 
-def read_fenced(storage: Storage) -> OldRefs:
+def read_fenced(storage: Storage) -> RefSet:
     """What ref files of version 1 say, or said before they were fenced."""
     encoded = storage.percent_encodes_names
     keys = (item.key for item in storage.list(REFS))
@@ -140,7 +140,7 @@ def read_fenced(storage: Storage) -> OldRefs:
             deleted[name] = target
         elif target is not None:
             tags[name] = target
-    return OldRefs(branches, tags, deleted)
+    return RefSet(branches, tags, deleted)
 
 
 def _target(storage: Storage, key: str) -> SnapshotId | None:
@@ -240,7 +240,7 @@ def _with_late_config(old: RefFileRefs, info: RepoInfo, new: RepoObjectRefs) -> 
     return new
 
 
-def plan_repo_object(context: Context, refs: RefFileRefs, old: OldRefs, at_once: int) -> RepoInfo:
+def plan_repo_object(context: Context, refs: RefFileRefs, old: RefSet, at_once: int) -> RepoInfo:
     """The repo object that says the same as the files of a v1 repository."""
     history = read_file_history(context.assets, at_once)
     known = history.reachable([*old.tags.values(), *old.branches.values()])
@@ -249,13 +249,13 @@ def plan_repo_object(context: Context, refs: RefFileRefs, old: OldRefs, at_once:
 
 
 def migrated(
-    old: OldRefs, entries: Mapping[SnapshotId, SnapshotEntry], config: JSON | None
+    old: RefSet, entries: Mapping[SnapshotId, SnapshotEntry], config: JSON | None
 ) -> RepoInfo:
     """The repo object of a repository that had none; `entries`: all snapshots that refs reach."""
     if MAIN not in old.branches:
         raise FormatError("the repository has no main branch")
     lineages = {name: [*_lineage(entries, tip)] for name, tip in sorted(old.branches.items())}
-    past = OldHistory(
+    past = RefLineages(
         main=lineages.pop(MAIN),
         branches=lineages,
         tags=dict(sorted(old.tags.items())),
@@ -326,7 +326,7 @@ def _check_leftovers(context: Context, info: RepoInfo) -> None:
     _require_known(storage, info, read_fenced(storage))
 
 
-def _require_known(storage: Storage, info: RepoInfo, old: OldRefs) -> None:
+def _require_known(storage: Storage, info: RepoInfo, old: RefSet) -> None:
     """Refuse to delete refs of version 1 to snapshots that the repo object does not have."""
     for name, tip in [*old.branches.items(), *old.tags.items()]:
         if tip not in info.snapshots and storage.head(snapshot_key(tip)) is not None:
@@ -371,8 +371,8 @@ def _delete_old_files(context: Context, refs: RepoObjectRefs) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class OldHistory:
-    """All that is known of a repository without operations log.
+class RefLineages:
+    """The history of each ref, from which an operations log is reconstructed.
 
     Lineages are newest first; `times` tells when each reachable snapshot was written.
     """
@@ -390,7 +390,7 @@ class OldHistory:
         return self.main[-1].flushed_at
 
 
-def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
+def synthetic_log(old: RefLineages) -> list[UpdateEntry]:
     """A reconstructed operations log, oldest first; times ascend strictly, as in a real one."""
     events = sorted(_events(old), key=lambda event: event[0])
     entries: list[UpdateEntry] = []
@@ -401,7 +401,7 @@ def synthetic_log(old: OldHistory) -> list[UpdateEntry]:
     return entries
 
 
-def _events(old: OldHistory) -> Iterator[tuple[Micros, UpdateKind]]:
+def _events(old: RefLineages) -> Iterator[tuple[Micros, UpdateKind]]:
     yield old.root_time, UpdateType.RepoInitialized()
     listed = {entry.id for entry in old.main}
     yield from _commits(MAIN, old.main[:-1])
@@ -421,5 +421,5 @@ def _commits(branch: str, lineage: Sequence[SnapshotEntry]) -> Iterable[tuple[Mi
         yield entry.flushed_at, UpdateType.NewCommit(branch, entry.id)
 
 
-def _time(old: OldHistory, snapshot_id: SnapshotId) -> Micros:
+def _time(old: RefLineages, snapshot_id: SnapshotId) -> Micros:
     return old.times.get(snapshot_id, old.root_time)

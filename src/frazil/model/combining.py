@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,7 @@ from frazil.model.chunks import COLUMNS, U32, ChunkTable, ChunkType, Rows
 from frazil.model.lookup import ABSENT, ascending_order, is_ascending
 from frazil.model.nodes import Coordinates
 from frazil.model.strings import merge_pools
-
-FEW_CHANGES: Final = 32
-"""Changes that are put into a table one by one."""
+from frazil.model.tuning import FEW_CHANGES
 
 
 def concat(tables: Sequence[ChunkTable], ndim: int) -> ChunkTable:

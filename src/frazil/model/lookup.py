@@ -15,16 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.model.nodes import Coordinates
+from frazil.model.tuning import DENSE_CELLS, DENSE_SHARE
 
 U32: TypeAlias = npt.NDArray[np.uint32]
 I64: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
 ABSENT: Final = -1
-DENSE_CELLS: Final = 64 << 20
-"""Largest box looked up through a dense row index; 4 bytes a cell."""
-DENSE_SHARE: Final = 16
-"""A dense index is made when at least one cell in so many is taken."""
 MAX_KEY: Final = 2**63 - 1
 
 

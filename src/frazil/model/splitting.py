@@ -10,17 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Final
 
 from frazil.model.manifest_config import UNSPLIT
 from frazil.model.nodes import Extents
-
-SPLIT_ABOVE: Final = 1_000_000
-"""References from which on an array gets several manifests."""
-UNITE_BELOW: Final = SPLIT_ABOVE // 4
-"""References from which on it keeps them: between the two numbers nothing is rewritten."""
-REFS_PER_MANIFEST: Final = 1 << 17
-"""References a slab of an array holds at most, where they lie evenly."""
+from frazil.model.tuning import REFS_PER_MANIFEST, SPLIT_ABOVE, UNITE_BELOW
 
 
 def automatic_sizes(

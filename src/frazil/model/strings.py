@@ -10,18 +10,11 @@ from typing import Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from frazil.model.tuning import DEDUPE_TEXTS, LONG_RUN, SAMPLED_TEXTS, TEXTS_AT_ONCE
+
 U8: TypeAlias = npt.NDArray[np.uint8]
 I32: TypeAlias = npt.NDArray[np.int32]
 I64: TypeAlias = npt.NDArray[np.int64]
-
-LONG_RUN: Final = 4096
-"""Runs from this length on are copied one by one: the copy itself outweighs the loop."""
-DEDUPE_TEXTS: Final = 1 << 16
-"""Pools up to this size are searched for repetitions when they are merged (about 20 ms)."""
-ITER_TEXTS: Final = 1 << 14
-"""Texts cut out in one go when a pool is walked through."""
-SAMPLE: Final = 4096
-"""Texts looked at to tell whether there are repetitions."""
 
 
 class StringPool(Sequence[str]):
@@ -96,9 +89,9 @@ class StringPool(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         data, ends = self.data, self.ends
-        for first in range(0, len(ends), ITER_TEXTS):
+        for first in range(0, len(ends), TEXTS_AT_ONCE):
             base = int(ends[first - 1]) if first else 0
-            stops = (ends[first : first + ITER_TEXTS] - base).tolist()
+            stops = (ends[first : first + TEXTS_AT_ONCE] - base).tolist()
             raw = data[base : base + stops[-1]]
             if raw.isascii():
                 text = raw.decode("ascii")
@@ -109,7 +102,7 @@ class StringPool(Sequence[str]):
     def tolist(self) -> list[str]:
         """All texts; quicker than a walk through them."""
         data, ends = self.data, self.ends
-        if len(ends) <= ITER_TEXTS or b"\n" in data:
+        if len(ends) <= TEXTS_AT_ONCE or b"\n" in data:
             return list(self)
         # One split of the whole makes the texts twice as fast as cutting out each.
         lines = np.full(len(data) + len(ends), ord("\n"), np.uint8)
@@ -253,9 +246,11 @@ def _seem_distinct(texts: Sequence[str]) -> bool:
 
     In a sample of a million texts that occur twice each about eight are there twice.
     """
-    if len(texts) <= SAMPLE:
+    if len(texts) <= SAMPLED_TEXTS:
         return False
-    picked = np.unique(np.random.default_rng(len(texts)).integers(1, len(texts), SAMPLE)).tolist()
+    picked = np.unique(
+        np.random.default_rng(len(texts)).integers(1, len(texts), SAMPLED_TEXTS)
+    ).tolist()
     found = [texts[row] for row in picked]
     if len(set(found)) < len(found):
         return False

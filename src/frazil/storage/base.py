@@ -17,7 +17,8 @@ from typing import Final, TypeAlias, TypeVar
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
 from frazil.model.display import Field, HasRepr, Verbatim
-from frazil.storage.pool import FEW_CALLS, fan_out
+from frazil.storage.pool import fan_out
+from frazil.storage.tuning import FEW_CALLS
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -105,8 +106,6 @@ class Attributes:
 
 
 PLAIN: Final = Attributes()
-DEFAULT_LIMIT: Final = 256
-"""Requests in flight at once to stores that are not on this machine."""
 CLOCK: Final = "frazil/clock/"
 """The key prefix of temporary objects by which the time of a store is read."""
 

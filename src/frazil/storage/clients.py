@@ -19,18 +19,16 @@ import obstore
 from frazil import config
 from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import Attribution, StorageSettings
-from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.client_settings import Client, Provider, Role, check_process, user_agent
 from frazil.storage.credentials import S3Credentials
 from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
 from frazil.storage.places import CloudPlace
 from frazil.storage.s3_place import S3Place
+from frazil.storage.tuning import CLIENTS_KEPT, DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-SHARED: Final = 16
-"""Clients that a process keeps for places it has been at."""
 _ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
 
 
@@ -47,7 +45,7 @@ class _SharedClients:
     def renew(self) -> None:
         """Begin anew, as a forked process must: its parent's clients do not work there."""
         self._lock = threading.Lock()
-        self._made: deque[tuple[object, ObjectStore]] = deque(maxlen=SHARED)
+        self._made: deque[tuple[object, ObjectStore]] = deque(maxlen=CLIENTS_KEPT)
 
     def get(self, parts: tuple[object, ...], make: Callable[[], ObjectStore]) -> ObjectStore:
         """The client that was made of these parts, or a new one."""

@@ -28,6 +28,7 @@ from frazil.storage.base import Bytes
 from frazil.storage.own_folder import own_folder
 from frazil.storage.pool import thread_pool
 from frazil.storage.posix import read_span, write_all
+from frazil.storage.tuning import CACHE_LARGEST, CACHE_SLACK
 
 T = TypeVar("T")
 
@@ -39,10 +40,6 @@ TOUCH_AFTER_S: Final = 60
 """Uses that follow each other more closely are not all written down."""
 LOST_AFTER_S: Final = 3600
 """A temporary file older than this has lost its writer."""
-SLACK: Final = 16
-"""The folder is looked through each time that this part of its limit was added."""
-LARGEST: Final = 4
-"""An entry may take this part of the limit at most: one must not drive out all others."""
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 _CREATE: Final = os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
 
@@ -75,7 +72,7 @@ class DiskCache:
     def put(self, source: str, data: Bytes) -> None:
         """Keep a copy, unless it is too large or the disk will not have it."""
         size = len(data) + DIGEST
-        if size > self.limit_bytes // LARGEST:
+        if size > self.limit_bytes // CACHE_LARGEST:
             return
         name = _name(source)
         path = self._path(name)
@@ -94,7 +91,7 @@ class DiskCache:
             return
         # By chance instead of by count: so it happens as often however many processes write,
         # and however short they live.
-        if random.random() * self.limit_bytes < size * SLACK:
+        if random.random() * self.limit_bytes < size * CACHE_SLACK:
             thread_pool().submit(self.trim)
 
     def trim(self) -> int:
@@ -154,10 +151,10 @@ class DiskCache:
     def _trim(self) -> int:
         found = sorted(self._entries())
         total = sum(size for _, size, _ in found)
-        if total <= self.limit_bytes - self.limit_bytes // SLACK:
+        if total <= self.limit_bytes - self.limit_bytes // CACHE_SLACK:
             return total
         # Some more than needed, or the next entry would be one too many again.
-        wanted = self.limit_bytes - 2 * self.limit_bytes // SLACK
+        wanted = self.limit_bytes - 2 * self.limit_bytes // CACHE_SLACK
         for _, size, path in found:
             if total <= wanted:
                 break

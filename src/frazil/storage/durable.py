@@ -15,13 +15,10 @@ from functools import cache
 from typing import Any, Final
 
 from frazil.storage.pool import thread_pool
+from frazil.storage.tuning import EARLY_KEPT, EARLY_SYNCS
 
 # Directories cannot be synced on some network and FUSE mounts, which order names themselves.
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
-AT_ONCE: Final = 16
-"""Threads that may wait for the disk so; files beyond that are synced when it must be."""
-MOST: Final = 4096
-"""Files that are remembered."""
 
 
 def sync_descriptor(descriptor: int) -> None:
@@ -98,7 +95,7 @@ class EarlySync:
 
     def _renew(self) -> None:
         self._process = os.getpid()
-        self._free = threading.Semaphore(AT_ONCE)
+        self._free = threading.Semaphore(EARLY_SYNCS)
         self._begun: dict[str, Future[None]] = {}
 
     def begin(self, path: str) -> None:
@@ -111,7 +108,7 @@ class EarlySync:
             self._begun[path] = thread_pool().submit(self._work, path)
         except RuntimeError:  # the interpreter is about to end
             self._free.release()
-        if len(self._begun) > MOST:
+        if len(self._begun) > EARLY_KEPT:
             self._forget_done()
 
     def find(self, path: str) -> Future[None] | None:

@@ -11,11 +11,9 @@ from functools import partial
 from typing import Final
 
 from frazil.storage.durable import EarlySync, can_sync_file_system, sync, sync_file_system
-from frazil.storage.pool import POOL_THREADS, start_in_pool
+from frazil.storage.pool import start_in_pool
 from frazil.storage.posix import naming
-
-SYNC_ALL_FROM: Final = 128
-"""number of files from which on syncing the whole file system is faster"""
+from frazil.storage.tuning import POOL_THREADS, SYNC_ALL_FROM
 
 
 class FolderSync:

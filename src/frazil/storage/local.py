@@ -85,6 +85,7 @@ from frazil.storage.posix import (
     version_of,
     write_all,
 )
+from frazil.storage.tuning import DELETED_TOGETHER, DELETERS, LARGE_OBJECT, REMEMBERED_BYTES
 
 T = TypeVar("T")
 Durability: TypeAlias = Literal["commit", "none"]
@@ -93,14 +94,6 @@ LOCK_TIMEOUT_S: Final = 30.0
 """Seconds after which waiting for the lock is an error."""
 TURN_TIMEOUT_S: Final = 5.0
 """seconds that a writer who lost a race waits for others that did"""
-LARGE: Final = 256 * 1024
-"""number of bytes from which on reading in threads is faster"""
-BATCH: Final = 64
-"""objects per unit of work in a thread"""
-REMEMBERED: Final = 16 * 1024 * 1024
-"""size of the largest object whose bytes are kept to be compared"""
-DELETERS: Final = 16
-"""threads that delete at once"""
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 )
@@ -158,7 +151,7 @@ class LocalStorage(Storage):
         done: Found = []
         for position, (key, start, end) in enumerate(ranges):
             done.append(self.get(key, start, end))
-            if len(done[-1] or b"") >= LARGE:
+            if len(done[-1] or b"") >= LARGE_OBJECT:
                 return done + fan_out(lambda item: self.get(*item), ranges[position + 1 :])
         return done
 
@@ -262,7 +255,7 @@ class LocalStorage(Storage):
             try:
                 if attributes.is_unnamed:
                     self._in_folder(path, lambda: create_file(path, parts))
-                    if self._durability == "commit" and sum(map(len, parts)) >= LARGE:
+                    if self._durability == "commit" and sum(map(len, parts)) >= LARGE_OBJECT:
                         self._syncing.begin(path)
                     return
             except FileExistsError:
@@ -365,7 +358,7 @@ class LocalStorage(Storage):
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; a bulk of them, which nobody replaces, without the lock."""
         paths = [self._path(key) for key in keys]
-        if len(keys) > BATCH:
+        if len(keys) > DELETED_TOGETHER:
             return all_deleted(fan_out(self._delete, [*_by_folder(keys)]))
         with naming(self._root):
             folders = {os.path.dirname(path) for path in paths if os.path.lexists(path)}
@@ -586,7 +579,7 @@ class LocalStorage(Storage):
         if last is not None and last.data == data:
             return Version(etag(status), last.version.generation)
         version = version_of(status, data)
-        if isinstance(data, bytes) and len(data) <= REMEMBERED:
+        if isinstance(data, bytes) and len(data) <= REMEMBERED_BYTES:
             self._last = Fetched(data, version)
         return version
 
@@ -602,7 +595,7 @@ class LocalStorage(Storage):
 
 def _by_folder(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     """Groups of keys, one folder each, for a few threads: the kernel locks each folder."""
-    size = max(BATCH, -(-len(keys) // DELETERS))
+    size = max(DELETED_TOGETHER, -(-len(keys) // DELETERS))
     folders: dict[str, list[str]] = {}
     for key in keys:
         folders.setdefault(key[: key.rfind("/") + 1], []).append(key)

@@ -19,7 +19,6 @@ from frazil.errors import ErrorKind, ReadOnlyError, StorageError
 from frazil.model.config import Attribution, StorageConcurrencySettings, StorageSettings
 from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
-    DEFAULT_LIMIT,
     PLAIN,
     Attributes,
     Bytes,
@@ -67,6 +66,7 @@ from frazil.storage.requests import (
     whole_async,
 )
 from frazil.storage.s3_place import S3Place
+from frazil.storage.tuning import DEFAULT_LIMIT, PART_BYTES, PARTED_FROM
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -78,9 +78,6 @@ Range: TypeAlias = tuple[str, int | None, int | None]
 
 UNSORTED: Final = "--x-s3"
 """Ends the names of directory buckets, which list keys in any order."""
-PART_BYTES: Final = 8 << 20
-PARTED_FROM: Final = 2 * PART_BYTES
-"""Objects of this size go in parts, side by side, where the settings do not name a size."""
 MAX_PARTS: Final = 9_000
 """of a multipart upload; stores allow 10,000"""
 DELETE_BATCH: Final = 1000

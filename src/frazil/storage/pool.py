@@ -12,13 +12,11 @@ from functools import cache
 from queue import SimpleQueue
 from typing import Final, TypeVar
 
+from frazil.storage.tuning import POOL_THREADS
+
 T = TypeVar("T")
 R = TypeVar("R")
 
-POOL_THREADS: Final = 32
-"""Requests wait most of the time, so there may be more threads than cores."""
-FEW_CALLS: Final = 8
-"""So many quick calls cost less in line than handing them to threads."""
 _in_pool: Final = threading.local()
 
 

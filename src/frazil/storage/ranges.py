@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from frazil.errors import ErrorKind, StorageError
 from frazil.masking import MaskedRecord, shown_url
-
-GAP: Final = 64 << 10
-"""Ranges of one object that lie no further apart are read together,"""
-MOST: Final = 16 << 20
-"""up to this size."""
+from frazil.storage.tuning import RANGE_BYTES, RANGE_GAP
 
 
 def near_ranges(
@@ -30,9 +26,9 @@ def near_ranges(
             groups.append([number])
             at = None
             continue
-        if at is not None and at[0] == key and start <= at[2] + GAP:
+        if at is not None and at[0] == key and start <= at[2] + RANGE_GAP:
             first, last = at[1], max(at[2], end)
-            if last - first <= MOST:
+            if last - first <= RANGE_BYTES:
                 groups[-1].append(number)
                 at = (key, first, last)
                 continue

@@ -29,11 +29,11 @@ from frazil.model.config import (
 from frazil.model.location import ParsedLocation, parse_location
 from frazil.model.stores import S3_LIKE
 from frazil.model.strings import StringPool
-from frazil.storage.base import DEFAULT_LIMIT
 from frazil.storage.credentials import AnyCredential, Credentials
 from frazil.storage.locations import VCC, is_settled, normalised
 from frazil.storage.ranges import WantedRange, near_ranges
 from frazil.storage.trust import NOTHING, Trust, why_not_trusted
+from frazil.storage.tuning import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from frazil.storage.virtual_source import VirtualSource

@@ -31,6 +31,7 @@ from frazil.storage.faults import shown_status, unreachable
 from frazil.storage.fence import ALLOWED, allowed_hosts, plain_host
 from frazil.storage.keys import byte_span
 from frazil.storage.places import HttpPlace
+from frazil.storage.tuning import IDLE_CONNECTIONS
 
 MAX_REDIRECTS: Final = 5
 """Steps that one request may take: within one server few are needed."""
@@ -48,8 +49,6 @@ _UNITS: Final = {
     **dict.fromkeys(("s", "sec", "seconds"), 1.0),
     **dict.fromkeys(("m", "min", "minutes"), 60.0),
 }
-_IDLE: Final = 32
-"""Connections that are kept for the next requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +319,7 @@ class WebClient:
 
     def _keep(self, line: _Line) -> None:
         with self._lock:
-            if len(self._idle) < _IDLE:
+            if len(self._idle) < IDLE_CONNECTIONS:
                 self._idle.append(line)
                 return
         line.connection.close()

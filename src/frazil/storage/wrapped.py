@@ -36,6 +36,7 @@ from frazil.storage.base import (
 )
 from frazil.storage.disk_cache import DiskCache
 from frazil.storage.pool import fan_out
+from frazil.storage.tuning import CACHE_READERS
 
 T = TypeVar("T")
 
@@ -250,8 +251,6 @@ IMMUTABLE: Final = (SNAPSHOTS, LOGS, MANIFESTS, CHUNKS)
 """Prefixes of objects that are written once under a random name."""
 SNAPSHOTS_CHANGE: Final = (LOGS, MANIFESTS, CHUNKS)
 """The same where snapshots get new bytes when history is cut."""
-SHARES: Final = 8
-"""Threads that look for copies at once."""
 _EVERYWHERE: Final = str(INITIAL_SNAPSHOT_ID)
 """The one name that all repositories share, also one made anew in the same place."""
 
@@ -319,7 +318,7 @@ class CachedStorage(BulkReads, BulkWrites):
 
 def _shares(pieces: Sequence[Piece]) -> Sequence[Sequence[Piece]]:
     """Runs of neighbours for a few threads: a file each would be less work than a hand-over."""
-    size = -(-len(pieces) // SHARES) or 1
+    size = -(-len(pieces) // CACHE_READERS) or 1
     return [pieces[first : first + size] for first in range(0, len(pieces), size)]
 
 

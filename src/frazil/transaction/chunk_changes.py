@@ -12,9 +12,7 @@ import numpy.typing as npt
 from frazil.model.chunks import ChunkRef, ChunkTable
 from frazil.model.combining import overlay
 from frazil.model.nodes import Coordinates
-
-MAX_SEGMENTS: Final = 8
-"""Tables of bulk changes kept side by side before they are united."""
+from frazil.transaction.tuning import MAX_SEGMENTS
 
 Segment: TypeAlias = tuple[ChunkTable, npt.NDArray[np.uint32]]
 """References that were set, and coordinates that were deleted."""

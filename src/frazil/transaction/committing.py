@@ -33,9 +33,9 @@ from frazil.storage.assets import log_key, manifest_key, snapshot_key
 from frazil.storage.pool import start_in_pool
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.chunk_changes import ChunkChanges
-from frazil.transaction.context import MANY_REFS
 from frazil.transaction.draft import Draft, PlannedManifest, check_sound, draft, summarise, unite
 from frazil.transaction.long_open import chunk_keys, is_long_open, require_chunks
+from frazil.transaction.tuning import MANY_REFS
 from frazil.transaction.working import WorkingState
 
 RESERVED: Final = "__icechunk"

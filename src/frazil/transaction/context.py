@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from frazil.commit.base import RefStore
 from frazil.commit.by_ref_file import RefFileRefs
@@ -23,14 +23,11 @@ from frazil.storage.pool import ahead
 from frazil.storage.trust import NOTHING, Trust
 from frazil.storage.virtual import Containers
 from frazil.storage.wrapped import IMMUTABLE, SNAPSHOTS_CHANGE, with_disk_cache
+from frazil.transaction.tuning import MANY_REFS, REFS_AT_ONCE
 
 if TYPE_CHECKING:
     from frazil.storage.legacy.opening import LegacyRepository
 
-MANY_REFS: Final = 50_000
-"""From so many references on, coding them takes longer than handing them to threads."""
-REFS_AT_ONCE: Final = 2_000_000
-"""References coded at once, unless there are more in as many manifests as there are cores."""
 T = TypeVar("T")
 R = TypeVar("R")
 KnownRepository: TypeAlias = "tuple[Version, RepoInfo] | LegacyRepository"

@@ -20,9 +20,10 @@ from frazil.formats.manifest import Manifest
 from frazil.formats.refs import may_fit
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable
-from frazil.model.combining import FEW_CHANGES, concat, overlay
+from frazil.model.combining import concat, overlay
 from frazil.model.history import NODE_FIELDS, Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order, segment_order
+from frazil.model.tuning import FEW_CHANGES
 from frazil.model.values import Diff
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.chunk_changes import ChunkChanges

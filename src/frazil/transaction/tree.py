@@ -5,15 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import NodeId, is_below, parent_path
 from frazil.model.nodes import ArrayNode, GroupNode, Node
 from frazil.transaction.changeset import ArrayData, ChangeSet
-
-MANY_EDITS: Final = 8
-"""From one edit in so many nodes on, all nodes are read."""
+from frazil.transaction.tuning import MANY_EDITS
 
 
 class Edits(NamedTuple):

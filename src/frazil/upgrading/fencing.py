@@ -17,7 +17,7 @@ from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
-from frazil.maintenance.upgrade import OldRefs
+from frazil.maintenance.upgrade import RefSet
 from frazil.model.config import StorageRetriesSettings
 from frazil.storage.base import LostRace, require_deleted
 from frazil.storage.legacy.g1 import StateFile
@@ -45,7 +45,7 @@ def _markers(source: UpgradeSource) -> set[str]:
     return set()
 
 
-def fence(source: UpgradeSource, refs: OldRefs, target: Generation) -> bool:
+def fence(source: UpgradeSource, refs: RefSet, target: Generation) -> bool:
     """Fence all branches that are still where `refs` says; False when one has moved.
 
     The main branch is last: while it is open, the repository is not on its way anywhere.
@@ -81,7 +81,7 @@ def _fence_branch(
     return not isinstance(made, LostRace)
 
 
-def _fence_state(file: StateFile, refs: OldRefs, target: Generation) -> bool:
+def _fence_state(file: StateFile, refs: RefSet, target: Generation) -> bool:
     held = file.read()
     if held.state.moved_to is not None:
         return True

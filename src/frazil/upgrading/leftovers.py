@@ -17,7 +17,7 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import OldRefs, is_whole, migrated, read_fenced
+from frazil.maintenance.upgrade import RefSet, is_whole, migrated, read_fenced
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.opening import detect_generation, open_context
@@ -63,7 +63,7 @@ def new_config(source: UpgradeSource, mode: ChunkMode) -> JSON | None:
 def publish(
     source: UpgradeSource,
     target: Generation,
-    refs: OldRefs,
+    refs: RefSet,
     entries: Mapping[SnapshotId, Snapshot],
     config: JSON | None,
     claim: Claim,
@@ -83,7 +83,7 @@ def publish(
 
 def _publish_repo_object(
     source: UpgradeSource,
-    refs: OldRefs,
+    refs: RefSet,
     entries: Mapping[SnapshotId, Snapshot],
     config: JSON | None,
     claim: Claim,
@@ -98,7 +98,7 @@ def _publish_repo_object(
     source.place.make_durable([REPO_KEY])
 
 
-def _publish_files(source: UpgradeSource, refs: OldRefs, config: JSON | None, claim: Claim) -> None:
+def _publish_files(source: UpgradeSource, refs: RefSet, config: JSON | None, claim: Claim) -> None:
     encoded = source.place.percent_encodes_names
     main, data = branch_key(MAIN, encoded=encoded), encode_ref(refs.branches[MAIN])
 
@@ -157,13 +157,13 @@ def hide_old_refs(source: UpgradeSource, target: Generation) -> None:
     require_deleted(source.place.delete_many(keys))
 
 
-def renamed(refs: OldRefs, root: SnapshotId | None) -> OldRefs:
+def renamed(refs: RefSet, root: SnapshotId | None) -> RefSet:
     """Refs with the new ids of snapshots; `root` is the one that gets the id of all roots."""
 
     def new(id: SnapshotId) -> SnapshotId:
         return INITIAL_SNAPSHOT_ID if id == root else id
 
-    return OldRefs(
+    return RefSet(
         {name: new(id) for name, id in refs.branches.items()},
         {name: new(id) for name, id in refs.tags.items()},
         {name: None if id is None else new(id) for name, id in refs.deleted_tags.items()},

@@ -25,7 +25,7 @@ from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import plain_name
 from frazil.formats.legacy.refs import check_ref_name, decode_ref, parse_ref_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import OldRefs
+from frazil.maintenance.upgrade import RefSet
 from frazil.model.history import Micros, Snapshot
 from frazil.model.nodes import ArrayNode
 from frazil.storage.assets import MANIFESTS, log_key, manifest_key, snapshot_key
@@ -128,8 +128,8 @@ def cannot(message: str, **facts: object) -> SessionStateError:
 
 
 @dataclass(frozen=True, slots=True)
-class OldSnapshot:
-    """What the order of conversion needs of a snapshot."""
+class SnapshotLink:
+    """A snapshot and its parent: what the order of conversion needs of it."""
 
     id: SnapshotId
     parent_id: SnapshotId | None
@@ -162,7 +162,7 @@ class UpgradeSource:
 
     # --- refs ---
 
-    def read_refs(self) -> OldRefs:
+    def read_refs(self) -> RefSet:
         """All refs as they are now; those that an upgrade has changed already, as they were.
 
         Raises:
@@ -170,7 +170,7 @@ class UpgradeSource:
             InvalidInputError: a ref has a name that the new repository cannot have.
         """
         deleted = dict(self.refs.deleted_tags())
-        found = OldRefs(dict(self.refs.branches()), self._tags(), deleted)
+        found = RefSet(dict(self.refs.branches()), self._tags(), deleted)
         if MAIN not in found.branches:
             raise FormatError("the repository has no main branch", url=self.place.url)
         for name in found.branches:
@@ -193,7 +193,7 @@ class UpgradeSource:
                 tags[known.name] = decode_ref(blob, key=item.key, generation=self.age).snapshot
         return tags
 
-    def tips(self, refs: OldRefs) -> set[SnapshotId]:
+    def tips(self, refs: RefSet) -> set[SnapshotId]:
         """The snapshots from which all others are found."""
         found = {*refs.branches.values(), *refs.tags.values()}
         return found | self.refs.roots() if isinstance(self.refs, StateFileRefs) else found
@@ -201,8 +201,8 @@ class UpgradeSource:
     # --- history ---
 
     def history(
-        self, tips: Iterable[SnapshotId], known: dict[SnapshotId, OldSnapshot]
-    ) -> dict[SnapshotId, OldSnapshot]:
+        self, tips: Iterable[SnapshotId], known: dict[SnapshotId, SnapshotLink]
+    ) -> dict[SnapshotId, SnapshotLink]:
         """The snapshots that some tips descend from, parents before children.
 
         Those in `known` are not read again.
@@ -211,9 +211,9 @@ class UpgradeSource:
             SnapshotNotFoundError: one of them is missing.
             FormatError: they descend from each other in a circle.
         """
-        ordered: dict[SnapshotId, OldSnapshot] = {}
+        ordered: dict[SnapshotId, SnapshotLink] = {}
         for tip in sorted(tips):
-            chain: dict[SnapshotId, OldSnapshot] = {}
+            chain: dict[SnapshotId, SnapshotLink] = {}
             current: SnapshotId | None = tip
             while current is not None and current not in ordered:
                 if current in chain:
@@ -230,11 +230,11 @@ class UpgradeSource:
             raise SnapshotNotFoundError("a snapshot of the history is missing", snapshot=id)
         return found
 
-    def _link(self, id: SnapshotId) -> OldSnapshot:
+    def _link(self, id: SnapshotId) -> SnapshotLink:
         snapshot = self.snapshot(id)
-        return OldSnapshot(id, snapshot.parent_id, snapshot.flushed_at, not snapshot.nodes)
+        return SnapshotLink(id, snapshot.parent_id, snapshot.flushed_at, not snapshot.nodes)
 
-    def root_of(self, refs: OldRefs, history: dict[SnapshotId, OldSnapshot]) -> SnapshotId | None:
+    def root_of(self, refs: RefSet, history: dict[SnapshotId, SnapshotLink]) -> SnapshotId | None:
         """The first snapshot of main, if it has no nodes: new repositories give it a fixed id."""
         root = refs.branches[MAIN]
         while (parent := history[root].parent_id) is not None:

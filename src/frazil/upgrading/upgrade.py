@@ -15,7 +15,7 @@ from frazil.commit.base import attempts
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import check_ref_name
 from frazil.ids import SnapshotId
-from frazil.maintenance.upgrade import OldRefs
+from frazil.maintenance.upgrade import RefSet
 from frazil.transaction.context import Context
 from frazil.upgrading.chunks import (
     Move,
@@ -39,7 +39,7 @@ from frazil.upgrading.leftovers import (
 from frazil.upgrading.sinks import CountingSink, WritingSink
 from frazil.upgrading.source import (
     ChunkMode,
-    OldSnapshot,
+    SnapshotLink,
     UpgradeReport,
     UpgradeSource,
     changed_files,
@@ -59,8 +59,8 @@ class Survey:
     source: UpgradeSource
     target: Generation
     mode: ChunkMode
-    refs: OldRefs
-    history: dict[SnapshotId, OldSnapshot]
+    refs: RefSet
+    history: dict[SnapshotId, SnapshotLink]
     root: SnapshotId | None
     counted: CountingSink
     converter: Converter
@@ -183,7 +183,7 @@ def _make(found: Survey, claim: Claim, move: Move) -> None:
 def _convert(
     found: Survey,
     converter: Converter,
-    history: dict[SnapshotId, OldSnapshot],
+    history: dict[SnapshotId, SnapshotLink],
     claim: Claim,
     move: Move,
 ) -> None:
@@ -204,7 +204,7 @@ def _convert(
         converter.convert(id)
 
 
-def _is_settled(source: UpgradeSource, refs: OldRefs, converter: Converter) -> bool:
+def _is_settled(source: UpgradeSource, refs: RefSet, converter: Converter) -> bool:
     """Whether all that the fenced repository holds was converted."""
     now = source.read_refs()
     return now == refs and source.tips(now) <= converter.done.keys()

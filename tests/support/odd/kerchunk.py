@@ -101,7 +101,7 @@ def _cases() -> Iterator[Case]:
         "attribute": {"_ARRAY_DIMENSIONS": ["x"], "units": "\udc00"},
     }
     for name, attributes in halves.items():
-        refs = {"v/0": first, "v/1": second, "v/.zattrs": json.dumps(attributes)}
+        refs: dict[str, Any] = {"v/0": first, "v/1": second, "v/.zattrs": json.dumps(attributes)}
         yield Case(
             f"kerchunk/half-a-character-in-{name}",
             partial(write, refs),

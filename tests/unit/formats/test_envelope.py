@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from frazil.flatbuf.tuning import WHOLE_BODY
 from frazil.formats import envelope
 from frazil.formats.txlog import decode_log, encode_log
 from frazil.ids import NodeId, SnapshotId
@@ -28,8 +29,8 @@ def test_a_file_packed_in_parts_is_the_same_file(
 ) -> None:
     log = log_of(3000)
     at_once = envelope.unseal(encode_log(log, spec=2), None, key="log")
-    monkeypatch.setattr(envelope, "MAX_AT_ONCE", 0)
-    monkeypatch.setattr(envelope, "PART", part)
+    monkeypatch.setattr(envelope, "WHOLE_BODY", 0)
+    monkeypatch.setattr(envelope, "BODY_PART", part)
     blob = encode_log(log, spec=2)
     assert envelope.unseal(blob, None, key="log") == at_once
     found = decode_log(blob, key="log").updated_chunks[NODE]
@@ -39,7 +40,7 @@ def test_a_file_packed_in_parts_is_the_same_file(
 def test_a_large_log_is_not_held_twice() -> None:
     log = log_of(3_000_000)
     size = 24 * 3_000_000
-    assert size > envelope.MAX_AT_ONCE
+    assert size > WHOLE_BODY
     tracemalloc.start()
     blob = encode_log(log, spec=2)
     _, peak = tracemalloc.get_traced_memory()

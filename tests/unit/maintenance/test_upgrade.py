@@ -10,7 +10,7 @@ import zarr
 from frazil.errors import ConflictError, ErrorKind, FrazilError, SessionStateError, StorageError
 from frazil.formats.ref_files import branch_key, encode_ref
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import OldHistory, synthetic_log, upgrade_v1_to_v2
+from frazil.maintenance.upgrade import RefLineages, synthetic_log, upgrade_v1_to_v2
 from frazil.model.history import SnapshotEntry, UpdateType
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
@@ -206,7 +206,7 @@ def test_damaged_snapshots_that_nothing_needs_are_no_hindrance(storage: MemorySt
 def test_times_of_made_up_updates_ascend_strictly() -> None:
     root = SnapshotEntry(INITIAL_SNAPSHOT_ID, None, 5_000, "", {})
     tip = SnapshotEntry(SnapshotId(bytes(12)), root.id, 6_000, "", {})
-    past = OldHistory(
+    past = RefLineages(
         main=[tip, root],
         branches={"b": [root]},
         tags={"t": root.id, "u": root.id},

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from frazil.model.manifest_config import UNSPLIT
 from frazil.model.nodes import Extents
-from frazil.model.splitting import REFS_PER_MANIFEST, SPLIT_ABOVE, UNITE_BELOW, automatic_sizes
+from frazil.model.splitting import automatic_sizes
+from frazil.model.tuning import REFS_PER_MANIFEST, SPLIT_ABOVE, UNITE_BELOW
 
 GRIDS = st.lists(st.integers(1, 5000), min_size=1, max_size=4).map(tuple)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from frazil.model import strings
 from frazil.model.strings import StringPool, merge_pools, number_texts
+from frazil.model.tuning import SAMPLED_TEXTS
 
 TEXTS = st.lists(st.text("aäb\n", max_size=4), max_size=12)
 
@@ -65,10 +66,10 @@ def test_pools_are_united_under_new_numbers(parts: list[list[str]]) -> None:
         assert len(set(merged)) == len(merged) or len({id(p) for p in pools if len(p)}) == 1
 
 
-@given(TEXTS, st.sampled_from([2, strings.SAMPLE]))
+@given(TEXTS, st.sampled_from([2, SAMPLED_TEXTS]))
 def test_texts_are_found_by_their_numbers(texts: list[str], sample: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strings, "SAMPLE", sample)
+        patch.setattr(strings, "SAMPLED_TEXTS", sample)
         numbers, kept = number_texts(texts)
     assert [kept[number] for number in numbers.tolist()] == texts
     if len(texts) <= sample:  # few texts are all looked at

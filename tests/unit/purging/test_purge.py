@@ -28,8 +28,8 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
+from frazil.flatbuf.tuning import KEPT_NODES
 from frazil.formats.envelope import FileKind, unseal
-from frazil.formats.snapshot_nodes import KEPT_NODES
 from frazil.fsck import fsck, repair
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.config import RepositoryConfig

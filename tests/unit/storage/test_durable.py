@@ -13,7 +13,8 @@ from frazil.errors import StorageError
 from frazil.storage import durable
 from frazil.storage.base import Attributes
 from frazil.storage.durable import EarlySync
-from frazil.storage.local import LARGE, LocalStorage
+from frazil.storage.local import LocalStorage
+from frazil.storage.tuning import LARGE_OBJECT
 from tests.support.forking import Forked
 
 CHUNK = Attributes(is_chunk=True, is_unnamed=True)
@@ -34,7 +35,7 @@ def test_a_file_is_synced_once_and_remembered() -> None:
 
 
 def test_too_many_at_once_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable, "AT_ONCE", 2)
+    monkeypatch.setattr(durable, "EARLY_SYNCS", 2)
     go = threading.Event()
 
     def sync(path: str) -> None:
@@ -48,7 +49,7 @@ def test_too_many_at_once_are_left_for_later(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_went_well_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable, "MOST", 3)
+    monkeypatch.setattr(durable, "EARLY_KEPT", 3)
 
     def sync(path: str) -> None:
         if path == "0":
@@ -78,14 +79,14 @@ def test_a_failure_stops_every_later_commit(
 
     storage.put("chunks/small", b"x", CHUNK)
     monkeypatch.setattr(os, "fsync", fail_once)
-    storage.put("chunks/large", bytes(LARGE), CHUNK)
+    storage.put("chunks/large", bytes(LARGE_OBJECT), CHUNK)
     assert has_failed.wait(10)
     for _ in range(2):
         with pytest.raises(StorageError):
             storage.make_durable(["chunks/large"])
     storage.make_durable(["chunks/small"])
     storage.delete_many(["chunks/large"])
-    storage.put("chunks/large", bytes(LARGE), CHUNK)
+    storage.put("chunks/large", bytes(LARGE_OBJECT), CHUNK)
     storage.make_durable(["chunks/large"])
 
 
@@ -103,7 +104,7 @@ def test_a_child_does_not_wait_for_threads_of_its_parent(
 
     storage.put("chunks/first", b"x", CHUNK)
     monkeypatch.setattr(os, "fsync", hang)
-    storage.put("chunks/large", bytes(LARGE), CHUNK)
+    storage.put("chunks/large", bytes(LARGE_OBJECT), CHUNK)
     child = Forked(storage.make_durable, ["chunks/large"])
     assert child.wait() == 0
     go.set()

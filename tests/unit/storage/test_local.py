@@ -24,8 +24,8 @@ import pytest
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError, StorageError
 from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Unchanged, Version, Written
 from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
-from frazil.storage.folder_sync import SYNC_ALL_FROM
-from frazil.storage.local import LARGE, Durability, LocalStorage
+from frazil.storage.local import Durability, LocalStorage
+from frazil.storage.tuning import LARGE_OBJECT, SYNC_ALL_FROM
 from tests.support.forking import Forked
 from tests.support.power_cut import Recorder, Synced
 
@@ -568,7 +568,7 @@ def test_durability_can_be_turned_off(
         assert isinstance(written, Written)
         written = storage.put_if("refs/a", b"second", written.version)
         assert isinstance(written, Written)
-        storage.put("refs/b", b"large" * LARGE, CHUNK)
+        storage.put("refs/b", b"large" * LARGE_OBJECT, CHUNK)
         storage.make_durable(["refs/a", "refs/b"])
     left = [*recording.remains(recording.done)]
     if durability == "none":
@@ -577,7 +577,9 @@ def test_durability_can_be_turned_off(
     else:
         # Of the lock, on which no data depends, not even the name need be there.
         seen = [{k: v for k, v in tree.items() if "#" not in k} for tree in left]
-        assert all(s == {"below/refs/a": b"second", "below/refs/b": b"large" * LARGE} for s in seen)
+        assert all(
+            s == {"below/refs/a": b"second", "below/refs/b": b"large" * LARGE_OBJECT} for s in seen
+        )
 
 
 def test_a_disk_that_fails_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,8 @@ def test_a_failure_of_the_items_is_raised() -> None:
 SLOW_CALLERS = """
 import threading, time
 from contextlib import closing
-from frazil.storage.pool import POOL_THREADS, fan_out, shared
+from frazil.storage.tuning import POOL_THREADS
+from frazil.storage.pool import fan_out, shared
 
 def consume():
     with closing(shared(lambda item: item, range(60), 4)) as results:
@@ -136,7 +137,8 @@ def test_slow_callers_of_shared_work_do_not_keep_the_pool_from_each_other() -> N
 
 
 NESTED = """
-from frazil.storage.pool import POOL_THREADS, fan_out
+from frazil.storage.tuning import POOL_THREADS
+from frazil.storage.pool import fan_out
 assert fan_out(lambda n: fan_out(str, [n, n]), range(2 * POOL_THREADS))[3] == ["3", "3"]
 """
 

@@ -18,10 +18,10 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.assets import CHUNK
 from frazil.storage.base import Storage
-from frazil.storage.folder_sync import SYNC_ALL_FROM
-from frazil.storage.local import LARGE, LocalStorage
+from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.posix import is_staging
+from frazil.storage.tuning import LARGE_OBJECT, SYNC_ALL_FROM
 from frazil.transfer.cloning import clone
 from frazil.transfer.zarr_export import export
 from tests.support.actions import (
@@ -132,8 +132,8 @@ def large_chunks(repository: Repository) -> Act:
         session,
         {
             "l/zarr.json": array_document(2, chunks=(1,)),
-            "l/c/0": bytes(LARGE),
-            "l/c/1": b"x" * (LARGE + 1),
+            "l/c/0": bytes(LARGE_OBJECT),
+            "l/c/1": b"x" * (LARGE_OBJECT + 1),
         },
     )
     return lambda: session.commit("large")
@@ -369,7 +369,7 @@ def test_with_durability_none_anything_may_be_lost(
     with recorder.watching() as recording:
         many_chunks(Repository.open(LocalStorage(disk / HOME, durability="none")))()
         storage = LocalStorage(disk / HOME, durability="none")
-        storage.put("chunks/large", bytes(LARGE), CHUNK)
+        storage.put("chunks/large", bytes(LARGE_OBJECT), CHUNK)
         storage.make_durable(["chunks/large"])
         storage.delete_many(["chunks/large"])
     assert recorder.all_survived()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.storage.ranges import GAP, MOST, WantedRange, near_ranges
+from frazil.storage.ranges import WantedRange, near_ranges
+from frazil.storage.tuning import RANGE_BYTES, RANGE_GAP
 
 
 def test_near_ranges_of_one_object_go_together() -> None:
@@ -13,18 +14,20 @@ def test_near_ranges_of_one_object_go_together() -> None:
     assert found == [[1, 0, 3], [2]]
 
 
-@pytest.mark.parametrize(("gap", "groups"), [(GAP, 1), (GAP + 1, 2)])
+@pytest.mark.parametrize(("gap", "groups"), [(RANGE_GAP, 1), (RANGE_GAP + 1, 2)])
 def test_a_wide_gap_is_not_read(gap: int, groups: int) -> None:
     assert len(near_ranges([("a", 0, 10), ("a", 10 + gap, 20 + gap)])) == groups
 
 
-@pytest.mark.parametrize(("size", "groups"), [(MOST, 1), (MOST + 1, 2)])
+@pytest.mark.parametrize(("size", "groups"), [(RANGE_BYTES, 1), (RANGE_BYTES + 1, 2)])
 def test_requests_do_not_grow_without_end(size: int, groups: int) -> None:
     assert len(near_ranges([("a", 0, size - 5), ("a", size - 5, size)])) == groups
 
 
 def test_a_range_inside_another_does_not_end_it() -> None:
-    assert near_ranges([("a", 0, GAP * 3), ("a", 5, 9), ("a", GAP * 3, GAP * 4)]) == [[0, 1, 2]]
+    assert near_ranges(
+        [("a", 0, RANGE_GAP * 3), ("a", 5, 9), ("a", RANGE_GAP * 3, RANGE_GAP * 4)]
+    ) == [[0, 1, 2]]
 
 
 def test_ranges_that_are_not_told_in_full_stand_alone() -> None:

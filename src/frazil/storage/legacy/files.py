@@ -34,12 +34,11 @@ from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap
 from frazil.storage.base import Attributes, Listed, Storage
 from frazil.storage.lru import Lru
+from frazil.storage.tuning import MANY_NAMES
 
 UNNAMED: Final = Attributes(is_unnamed=True)
 RECORDED_NODES: Final = 100_000
 """Nodes of snapshots that are kept, because their successors need what the model does not hold."""
-MANY: Final = 64
-"""So many names are found quicker by listing all than by asking for each."""
 
 
 CLASSES: Final[dict[Kind, type[ObjectId]]] = {
@@ -231,7 +230,7 @@ class LegacyFiles(ABC):
         parts = [table.chunk_id[table.kind == ChunkType.native] for table in tables.values()]
         ids = {ChunkId(raw.tobytes()) for part in parts for raw in part}
         unsure = [one for one in ids - self.written if self.names.name("chunks", one) is None]
-        if len(unsure) > MANY:
+        if len(unsure) > MANY_NAMES:
             for _ in self.listed("chunks"):
                 pass
             return
