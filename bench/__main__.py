@@ -125,7 +125,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             begin = time.perf_counter()
             results["cases"].append(case_result(case, runner.run(case)))
             show(results["cases"][-1], time.perf_counter() - begin)
-            keep_so_far(results, options)
+            keep(results, options)
             runner.release(cases[number + 1 :])
         field = Field(size, options.rounds, folder, count())
         for key in growth:
@@ -136,7 +136,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 else GROWTH[key](field)
             )
             results["curves"] += [curve_result(curve) for curve in curves]
-            keep_so_far(results, options)
+            keep(results, options)
             print(f"{key} ({time.perf_counter() - begin:.0f} s)", flush=True)
     return results
 
@@ -173,18 +173,12 @@ def keep(results: dict[str, Any], options: argparse.Namespace) -> None:
     """Store and report what was found."""
     target = options.json or (None if options.no_report else RESULTS)
     if target:
-        # A case keeps its figures until it is measured again; those of Spark have a run of their own.
+        # A case keeps its figures until it is measured again; Spark's have a run of their own.
         if target.exists():
             results = merge(load(target), results)
         save(target, results)
     if not options.no_report:
         write_report(results, options.docs)
-
-
-def keep_so_far(results: dict[str, Any], options: argparse.Namespace) -> None:
-    """Store what was found, lest an interrupted run lose it, where that replaces nothing else."""
-    if options.update:
-        keep(results, options)
 
 
 if __name__ == "__main__":
