@@ -228,7 +228,7 @@ def conditions() -> Iterator[Any]:
             yield pytest.param(start, settings, id=f"{start}-{name}", marks=marks)
 
 
-@pytest.mark.parametrize(("start", "settings"), conditions())
+@pytest.mark.parametrize(("start", "settings"), [*conditions()])
 def test_conditions_mean_what_they_mean_to_spark(
     spark: SparkSession, odd: Table, start: int, settings: dict[str, str]
 ) -> None:
