@@ -16,8 +16,12 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS", "quick"))
 
 # Tests start many Java machines that live for seconds; the second compiler, which makes long
-# jobs fast, takes half of their time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# jobs fast, takes half of their time, and to check Spark's own classes a second each.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,10 +10,10 @@ import xarray as xr
 from pyspark.sql import SparkSession
 
 from frazil.spark.class_archive import archived_classes
-from frazil.spark.sessions import JAVA_OPTIONS, find_java, java_options, session
+from frazil.spark.sessions import JAVA_OPTIONS, QUICK_START, find_java, java_options, session
 from tests.support.spark import WEATHER_ENCODING, make_repository, weather
 
-QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK_JAVA = (*QUICK_START, "-XX:+UseSerialGC")
 """Much code runs a few times only in tests: to compile it well takes longer than to run it."""
 
 

@@ -84,22 +84,25 @@ def shift(made: Branches) -> Act:
     return lambda: session.commit("shifted", rebase_with=ConflictDetector())
 
 
-def calls_of(prepare: Prepare, spec: int) -> list[int]:
-    """Numbers of calls to meddle with: some while it is planned, all from the first write on."""
+def calls_of(prepare: Prepare, spec: int, stride: int) -> list[int]:
+    """Numbers of calls to meddle with: fewer while it is planned than from the first write on."""
     storage, made = prepared(spec)
     act = prepare(made)
     storage.forget_calls()
     act()
     kinds = [operation for operation, _ in storage.calls]
     first = kinds.index("put") + 1
-    return [*range(1, first, 4), *range(first, len(kinds) + 1)]
+    return [*range(1, first, 4 * stride), *range(first, len(kinds) + 1, stride)]
 
 
+@pytest.mark.parametrize("stride", [2, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("spec", [1, 2])
 @pytest.mark.parametrize("lose", [lose_side, lose_history])
 @pytest.mark.parametrize("prepare", [merge, cherry_pick, revert, squash, squash_all, shift])
-def test_what_is_acknowledged_can_be_read(prepare: Prepare, lose: Lose, spec: int) -> None:
-    for call in calls_of(prepare, spec):
+def test_what_is_acknowledged_can_be_read(
+    prepare: Prepare, lose: Lose, spec: int, stride: int
+) -> None:
+    for call in calls_of(prepare, spec, stride):
         storage, made = prepared(spec)
         act = prepare(made)
         inner, began = storage.inner, datetime.now(UTC)
