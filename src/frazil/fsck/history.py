@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Final
 
 from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Change, check_change, check_log_file, claims_of
 from frazil.fsck.snapshot_rules import check_snapshot_file
+from frazil.fsck.tuning import FILES_AT_ONCE, LARGE_COMMIT
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.listing import ID_NAME, batched
 from frazil.model.history import Metadata, Micros, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.marks import CARRIED
 from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.pool import fan_out
-
-FILES_AT_ONCE: Final = 64
-"""Files of history that are fetched in one batch."""
-LARGE_COMMIT: Final = 1_000_000
-"""References. Logs of commits that brought more are checked one at a time: one of 5 million takes
-0.5 GiB, and several at once would take as often so much."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from frazil.formats.manifest import Manifest
 from frazil.fsck.files import CheckedFile, RepositoryFiles
 from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
 from frazil.fsck.snapshot_rules import ManifestUse, box_text
+from frazil.fsck.tuning import CHUNKS_AT_ONCE
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, NativeRef, VirtualRef
@@ -143,8 +144,6 @@ def _invalid(texts: list[str], key: str) -> Iterator[Finding]:
                 return
 
 
-AT_ONCE: Final = 64
-"""Chunks whose bytes are in memory at one time."""
 LARGEST: Final = 1 << 32
 """Bytes of a decoded chunk; larger ones are left alone."""
 
@@ -266,8 +265,8 @@ def _known(
 def _portions(
     table: ChunkTable, known: list[set[int]]
 ) -> Iterator[list[tuple[Coordinates, ChunkRef, set[int]]]]:
-    for first in range(0, len(table), AT_ONCE):
-        rows = range(first, min(first + AT_ONCE, len(table)))
+    for first in range(0, len(table), CHUNKS_AT_ONCE):
+        rows = range(first, min(first + CHUNKS_AT_ONCE, len(table)))
         yield [(tuple(table.coords[row].tolist()), table.ref(row), known[row]) for row in rows]
 
 

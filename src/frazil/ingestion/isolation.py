@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import IO, Any, Final, ParamSpec, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingestion.tuning import IDLE_HELPERS, START_S
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -155,11 +156,6 @@ class _Helper:
             process.wait()
 
 
-IDLE: Final = 4
-"""Helpers that are kept for later calls."""
-START_S: Final = 0.5
-"""Seconds for which a call waits for a helper at work: a new one takes as long to start, and a
-processor."""
 _returned: Final = threading.Condition()
 _idle: list[_Helper] = []
 _at_work: list[_Helper] = []
@@ -188,7 +184,7 @@ def _put_back(helper: _Helper) -> None:
     with _returned:
         _at_work.remove(helper)
         _returned.notify()
-        if len(_idle) < IDLE:
+        if len(_idle) < IDLE_HELPERS:
             _idle.append(helper)
             return
     atexit.unregister(helper.stop)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.tuning import HEADS_AT_ONCE, NAMES_AT_ONCE
 from frazil.model.history import Micros, to_micros
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
@@ -39,11 +40,7 @@ SECOND: Final = 1_000_000
 """in microseconds"""
 GONE: Final = (0, 1 << 60)
 """Size and time of what is not there any more: never old enough to delete."""
-HEADS_AT_ONCE: Final = 4096
-"""Objects that are asked for their sizes in one batch."""
 END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
-BATCH: Final = 1 << 16
-"""Names that are turned into columns at once."""
 _DIGITS: Final = np.zeros(128, np.uint8)
 _DIGITS[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(32, dtype=np.uint8)
 _IS_DIGIT: Final = np.zeros(128, np.bool_)
@@ -143,7 +140,7 @@ def list_older(storage: Storage, prefix: str, cutoff: datetime) -> Objects:
         if is_older(item.created_at, cutoff) and ID_NAME.fullmatch(name):
             names.append(name)
             sizes.append(item.size_bytes)
-            if len(names) == BATCH:
+            if len(names) == NAMES_AT_ONCE:
                 pack()
     pack()
     return Objects(prefix, np.concatenate(id_parts), np.concatenate(size_parts))

@@ -49,8 +49,6 @@ INDEX_ROWS: Final = 1 << 22
 COPIES: Final = 3 * ROW.itemsize
 """Bytes that it takes to put a row in its place."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
-MANY_FILES: Final = 16
-"""From so many files of one decoding on, they are put together."""
 TRIES: Final = 5
 """How often somebody who erases may be in the way."""
 _NAME: Final = re.compile(re.escape(PREFIX) + r"([0-9a-f]{32})/[0-9a-z]{1,64}")

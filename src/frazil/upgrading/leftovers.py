@@ -17,6 +17,7 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.maintenance.deleting import BATCH
 from frazil.maintenance.upgrade import RefSet, is_whole, migrated, read_fenced
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
@@ -170,10 +171,6 @@ def renamed(refs: RefSet, root: SnapshotId | None) -> RefSet:
     )
 
 
-AT_ONCE: Final = 1000
-"""Files that are deleted with one request."""
-
-
 @dataclass(frozen=True, slots=True)
 class Leftovers:
     """The old repository at a place, and the new one if it is published."""
@@ -262,9 +259,9 @@ def left_at(
 def delete_all(place: Storage, keys: Iterable[str], claim: Claim) -> None:
     """Delete files, in the order given, as long as the claim has not passed to anybody else."""
     todo = [*keys]
-    for at in range(0, len(todo), AT_ONCE):
+    for at in range(0, len(todo), BATCH):
         claim.hold()
-        require_deleted(place.delete_many(todo[at : at + AT_ONCE]))
+        require_deleted(place.delete_many(todo[at : at + BATCH]))
 
 
 def require_writable_place(place: Storage, action: str) -> None:

@@ -23,21 +23,9 @@ from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.answering import Answered, answer
-from frazil.spark.reading.cells import (
-    BATCH_ROWS,
-    NarrowedRegion,
-    columns_of,
-    flattened,
-    narrow_region,
-)
+from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened, narrow_region
 from frazil.spark.reading.columns import LONG, arrow_schema, cast, to_arrow
-from frazil.spark.reading.partitions import (
-    REGION_CELLS,
-    BlockGrid,
-    plan_blocks,
-    plan_ranges,
-    rows_of,
-)
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges, rows_of
 from frazil.spark.reading.reducing import (
     AGGREGATES,
     MOST_CELLS,
@@ -52,11 +40,10 @@ from frazil.spark.reading.reducing import (
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.skipping import without_hopeless
 from frazil.spark.reading.stored import first_of, length_of
+from frazil.spark.tuning import BATCH_ROWS, HELD_ROWS, REGION_CELLS
 from frazil.spelling import meant, unknown
 
 ROWS: Final = "count(*)"
-HELD_ROWS: Final = 1 << 20
-"""Rows that a task keeps to add to, before it gives them away."""
 
 
 @dataclass(frozen=True, eq=False)

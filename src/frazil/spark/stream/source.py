@@ -39,8 +39,9 @@ from frazil.spark.reading.changes import (
     starts_latest,
 )
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunk_rows
-from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks
 from frazil.spark.reading.scan import AGGREGATES, CHUNKS, LINES, Scan, make_scan
+from frazil.spark.tuning import SPLIT_BYTES
 from frazil.spark.worker import session_at
 from frazil.transaction.opened import context_of
 

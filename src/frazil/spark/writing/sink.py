@@ -33,6 +33,7 @@ from frazil.spark.errors import mark_task_errors
 from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import OptionUse, WriteRequest
+from frazil.spark.tuning import HOLD_BYTES, MESSAGE_BYTES
 from frazil.spark.worker import repository
 from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import Txn, commit_write, txn_of
@@ -43,10 +44,6 @@ from frazil.storage.assets import CHUNK, chunk_key
 from frazil.storage.base import Storage
 from frazil.transaction.opened import context_of
 
-HOLD_BYTES: Final = 128 << 20
-"""Rows that a task looks at together."""
-MESSAGE_BYTES: Final = 64 << 10
-"""Rows set aside that go with the message."""
 ALL_GROUPS: Final = -1
 QUERY_ID: Final = "sql.streaming.queryId"
 """The property of tasks that Spark keeps the id of a streaming query in."""
