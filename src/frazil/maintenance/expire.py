@@ -248,35 +248,17 @@ def expire(
     retain_last: int = 1,
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
+    dry_run: bool = False,
 ) -> Expired:
-    """The same, but for the last ones of each branch; tell also which refs were deleted."""
-    context.generation.require_expiry()
-    require_writable(context, "expire snapshots")
-    limit = ExpiryLimit(to_micros(older_than), retain_last)
-    return _expire(context, limit, delete_expired_branches, delete_expired_tags, dry_run=False)
+    """The same, but keep the last `retain_last` of each branch; return deleted refs as well.
 
-
-def plan_expiry(
-    context: Context,
-    older_than: datetime,
-    *,
-    retain_last: int = 1,
-    delete_expired_branches: bool = False,
-    delete_expired_tags: bool = False,
-) -> Expired:
-    """Tell what `expire` would do now, changing nothing.
-
-    Raises:
-        FormatError: snapshots of this generation cannot expire.
+    `dry_run` only reports what would be done now.
     """
     context.generation.require_expiry()
+    if not dry_run:
+        require_writable(context, "expire snapshots")
     limit = ExpiryLimit(to_micros(older_than), retain_last)
-    return _expire(context, limit, delete_expired_branches, delete_expired_tags, dry_run=True)
-
-
-def _expire(
-    context: Context, limit: ExpiryLimit, branches: bool, tags: bool, *, dry_run: bool
-) -> Expired:
+    branches, tags = delete_expired_branches, delete_expired_tags
     match context.refs:
         case RepoObjectRefs() as refs:
             return _by_repo_object(refs, limit, branches=branches, tags=tags, dry_run=dry_run)
@@ -377,12 +359,14 @@ def expire_with_files(
     context.generation.require_expiry()  # before the clock of the store is asked for
     limits = WalkLimits()
     cutoff = deletable_before(context.place, unsafe_minimum_age, dry_run=dry_run) or END_OF_TIME
-    lost = {
-        "delete_expired_branches": delete_expired_branches,
-        "delete_expired_tags": delete_expired_tags,
-    }
-    work = plan_expiry if dry_run else expire
-    done = work(context, older_than, retain_last=retain_last, **lost)
+    done = expire(
+        context,
+        older_than,
+        retain_last=retain_last,
+        delete_expired_branches=delete_expired_branches,
+        delete_expired_tags=delete_expired_tags,
+        dry_run=dry_run,
+    )
     found = of_snapshots(context, done.released, cutoff, limits, find_chunks)
     plan = plan_collection(context, found, limits, find_chunks, done if dry_run else None)
     if dry_run:
