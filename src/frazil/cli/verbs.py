@@ -141,7 +141,7 @@ def _flag(name: str) -> str:
 
 
 def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
-    """How typer is told of a parameter: its annotation and its default."""
+    """The annotation and the default of a parameter, for typer."""
     name, default = parameter.name, command.defaults.get(parameter.name, parameter.default)
     is_required = default is inspect.Parameter.empty
     if parameter.kind in READERS and not is_required and name not in command.defaults:

@@ -165,7 +165,7 @@ class RefFileRefs(BranchFileRefs):
     ) -> None:
         """Move a branch from `base` to `new`, once `ready` has returned.
 
-        `lost_is` is told of the race that was lost before it is called a conflict.
+        `lost_is` is called with a lost race before that becomes a conflict.
         """
         key = self._branch_key(branch)
         lost: LostRace | None = None

@@ -120,8 +120,8 @@ def _same(old: ChunkReferences, new: ChunkReferences) -> Flags:
     same: Flags = (old.kind == new.kind) & (old.length == new.length)
     is_native = old.kind == NATIVE
     same &= ~is_native | ((old.chunk_id == new.chunk_id).all(axis=1) & (old.offset == new.offset))
-    is_told = (old.kind == INLINE) | (old.kind == VIRTUAL)
-    for row in np.flatnonzero(same & is_told).tolist():
+    by_reference = (old.kind == INLINE) | (old.kind == VIRTUAL)
+    for row in np.flatnonzero(same & by_reference).tolist():
         same[row] = _ref(old, row) == _ref(new, row)
     return same
 

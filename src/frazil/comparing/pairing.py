@@ -287,8 +287,8 @@ def _boxes(
 ) -> Iterator[ComparisonPart]:
     """Regions of the shape that both have.
 
-    Those where neither side has chunks are left out if the fill value is the same, and else are
-    told as what they are if `leave_rest`.
+    Regions in which neither side has chunks are left out if both fill values are equal. Otherwise
+    they are marked as such if `leave_rest`.
     """
     common = tuple(map(min, cell_shape(one), cell_shape(other)))
     if 0 in common:

@@ -285,8 +285,8 @@ def _check_log(
     if snapshot is None or parent is None or parent.content is None:
         return True
     older, is_whole, was_version_1 = _pruned_logs(files, link, findings)
-    # Expiry in version 1 makes a snapshot the child of the first one, and tells nobody. What is
-    # expired after an upgrade hands its logs on, which then begin where those of version 1 did.
+    # Expiry in version 1 makes a snapshot the child of the first one without a record of it. An
+    # expiry after an upgrade passes the logs on, which then begin where those of version 1 did.
     may_be_cut = link.parent_is_root and (spec == 1 or was_version_1)
     change = Change(
         key,

@@ -32,7 +32,7 @@ from frazil.storage.pool import fan_out
 from frazil.storage.virtual import Containers
 from frazil.transaction.context import Context
 
-TOLD_LOCATIONS: Final = 20
+SHOWN_LOCATIONS: Final = 20
 """Bad locations of a manifest that are named; the rest is counted."""
 
 
@@ -128,7 +128,7 @@ def _locations(table: ChunkTable, containers: Containers, key: str) -> Iterator[
     except InvalidInputError:
         yield from _invalid(texts, key)
         return
-    for number in np.flatnonzero(~covered)[:TOLD_LOCATIONS].tolist():
+    for number in np.flatnonzero(~covered)[:SHOWN_LOCATIONS].tolist():
         yield Finding(Code.CONTAINER_UNDECLARED, key, shown_url(texts[number]))
 
 
@@ -140,7 +140,7 @@ def _invalid(texts: list[str], key: str) -> Iterator[Finding]:
         except InvalidInputError as error:
             yield Finding(Code.LOCATION_INVALID, key, str(error))
             reported += 1
-            if reported == TOLD_LOCATIONS:
+            if reported == SHOWN_LOCATIONS:
                 return
 
 
@@ -210,7 +210,7 @@ def decode_chunks(
     """
     read, done, key = files.manifest(manifest_id), DecodeResult(), manifest_key(manifest_id)
     if read is None or read.content is None:
-        return done  # told already
+        return done  # reported already
     for use in {(use.node_id, use.document): use for use in _sorted(uses)}.values():
         table, layout = read.content.table(use.node_id), _layout(use.document)
         if table is None or table.ndim != len(use.grid):
@@ -245,7 +245,7 @@ def decoded_bytes(uses: Collection[ManifestUse]) -> int:
 def _layout(document: bytes) -> ArrayLayout | None:
     try:
         return layout_of(document)
-    except (FrazilError, ValueError, KeyError, TypeError):  # told by the rules of snapshots
+    except (FrazilError, ValueError, KeyError, TypeError):  # reported by the rules of snapshots
         return None
 
 

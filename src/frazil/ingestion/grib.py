@@ -101,7 +101,7 @@ def index_of(source: InputFile) -> GribIndex:
         with open_message(header) as handle:
             message, attrs = describe_message(handle, offset, length, url)
         key = (message.variable, message.level_type)
-        if key not in found:  # some attributes, and the grid, are told by whole messages only
+        if key not in found:  # some attributes, and the grid, need the whole message
             with open_message(file.get(offset, length)) as handle:
                 message, attrs = describe_message(handle, offset, length, url)
                 if not found:

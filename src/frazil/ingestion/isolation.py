@@ -3,7 +3,7 @@
 Libraries in C and Rust that meet a damaged file can abort the process, loop for ever or take all
 memory. Each thread that scans therefore uses a helper, which lives as long as it behaves: it is
 ended by its own alarm when a call takes too long, or it crashes. Either way the next call gets a
-new one, and the caller is told what happened.
+new one, and the caller gets an error that says what happened.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def serve_parser(modules: Sequence[str]) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print; what is printed is no answer
     for module in modules:
-        with contextlib.suppress(ImportError):  # whoever needs it will be told
+        with contextlib.suppress(ImportError):  # a parser that needs it will raise this again
             import_module(module)
     while True:
         try:

@@ -159,7 +159,7 @@ class _Parser:
         """The whole header."""
         records = self._number(self._count)
         if records < 0:
-            detail = "the number of records is not told, as in a file being written"
+            detail = "the number of records is missing, as in a file being written"
             raise bad_file(detail, self._url)
         dims = [(self._name(), self._number(self._count)) for _ in range(self._list(_DIMENSIONS))]
         if any(length < 0 for _, length in dims):

@@ -1,4 +1,4 @@
-"""Which format a file has, told by its first bytes and never by its name, and what reads it."""
+"""The format of a file, recognised by its first bytes and never by its name, and its parser."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class IngestRequest(MaskedRecord):
     append: bool = False
     on_error: str = FAIL
     gaps: str = TELL
-    """whether a coordinate that jumps is told, or refused"""
+    """whether gaps in a coordinate are reported, or refused"""
     dry_run: bool = False
     message: str | None = None
     format: str | None = None

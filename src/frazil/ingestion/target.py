@@ -112,7 +112,7 @@ def covering(config: RepositoryConfig, locations: Iterable[str]) -> list[str]:
 
 
 def access(prefixes: Iterable[str], options: Mapping[str, Any]) -> dict[str, AnyCredential | None]:
-    """Credentials for containers whose files we were told how to reach."""
+    """Credentials for containers, as far as options say how to reach their files."""
     made: dict[str, Any] = {}
     for prefix in prefixes:
         maker = MAKERS.get(prefix.partition("://")[0])

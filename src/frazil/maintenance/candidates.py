@@ -1,7 +1,7 @@
 """What may be garbage, found before the refs are read: so it is never what is written meanwhile.
 
 A full collection lists everything. An incremental one looks at what expired snapshots referred to,
-and lists neither chunks nor manifests. Which ones have expired is told by the repo object: it keeps
+and lists neither chunks nor manifests. The repo object says which ones have expired: it keeps
 the ids of pruned ancestors for their transaction logs, and its backups hold the history from before
 each expiry. Where snapshot files name their parents there is no such list, and the folder of
 snapshots, one file a commit, is listed. Uploads of sessions that never committed are in no

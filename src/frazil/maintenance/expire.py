@@ -250,7 +250,7 @@ def expire(
     delete_expired_tags: bool = False,
     dry_run: bool = False,
 ) -> Expired:
-    """The same, but keep the last `retain_last` of each branch; return deleted refs as well.
+    """As `expire_snapshots`, but keep the last `retain_last` of each branch and report refs.
 
     `dry_run` only reports what would be done now.
     """

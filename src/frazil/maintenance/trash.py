@@ -211,7 +211,7 @@ def _put_one_back(place: Storage, above: str, attributes: Attributes, key: str) 
 
 
 def discard(storage: Storage, batch: str) -> DeleteReport:
-    """Delete for good what was put aside; what cannot go is told."""
+    """Delete for good what was put aside; report what could not be deleted."""
     report = DeleteReport()
     keys = [item.key for item in storage.list(f"{TRASH}{batch}/")]
     try:

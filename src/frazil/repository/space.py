@@ -79,7 +79,7 @@ class Space(Namespace):
             metadata: of the commit.
             dry_run: only tell what would be done.
             runner: what has others copy chunks, such as tasks of Spark.
-            progress: is told how far the work is.
+            progress: is called with the progress so far.
 
         Raises:
             NodeNotFoundError: there is no node at `path`.

@@ -204,7 +204,7 @@ def answers_of(frame: DataFrame, work: Callable[[Batches], Iterable[R]]) -> Iter
 def map_batches(
     frame: DataFrame, work: Callable[[Batches], Batches], schema: StructType | str
 ) -> DataFrame:
-    """Rows made of the rows of a frame by tasks whose errors can be told on the driver."""
+    """Rows made of the rows of a frame by tasks, whose errors are raised on the driver."""
 
     version = frazil.__version__
 

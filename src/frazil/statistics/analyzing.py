@@ -42,7 +42,7 @@ from frazil.transaction.working import WorkingState
 
 LARGEST: Final = 1 << 32
 """Bytes of a decoded chunk; larger ones are left alone."""
-MOST_TOLD: Final = 10
+SHOWN_PROBLEMS: Final = 10
 """Unreadable chunks that are named; the rest is counted."""
 
 
@@ -122,7 +122,7 @@ def analyze(
         of_one = held.setdefault(plan.decodings[number].id, [])
         of_one.append(answer.rows)
         read, failed = read + answer.bytes_read, failed + answer.failed
-        problems += answer.problems[: MOST_TOLD - len(problems)]
+        problems += answer.problems[: SHOWN_PROBLEMS - len(problems)]
         if sum(map(len, of_one)) >= HELD_ROWS:
             decoding = plan.decodings[number].id
             files += store_rows(context, {decoding: held.pop(decoding)}, state.base_id)
@@ -225,7 +225,7 @@ class Measure:
                 read += len(data)
                 _enter(decoding, data, tuple(full[row]), tuple(inside[row]), rows, row)
             except (FormatError, StorageError, InvalidInputError) as error:
-                if len(problems) < MOST_TOLD:
+                if len(problems) < SHOWN_PROBLEMS:
                     problems.append(f"{node.path} {tuple(refs.coords[row].tolist())}: {error}")
             else:
                 done[row] = True

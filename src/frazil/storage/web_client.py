@@ -1,4 +1,4 @@
-"""Requests to one web server, which can be told what obstore cannot: where redirects may lead.
+"""Requests to one web server, with control over redirects, which obstore does not offer.
 
 A caller who names a server has not named any other one. A redirect to another host, port or scheme
 is refused unless that address was allowed, and even then carries none of the headers along.

@@ -1,7 +1,7 @@
 """Merging a fork into its session: which changes are taken, and what cannot be combined.
 
-A fork may have seen some of the session's changes and not others; nodes are told apart by their
-ids. Where both wrote a chunk the fork's is taken, which is how workers divide their work.
+A fork may have seen some of the session's changes and not others; nodes are distinguished by
+their ids. Where both wrote a chunk the fork's is taken, which is how workers divide their work.
 """
 
 from __future__ import annotations

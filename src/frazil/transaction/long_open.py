@@ -111,7 +111,7 @@ def confirm_chunks(context: Context, publication: Publication, changes: ChangeSe
 def _gone(keys: list[str], whose: str, cure: str) -> SessionStateError:
     return SessionStateError(
         f"{len(keys)} objects that {whose} wrote are gone: it took so long that a "
-        f"garbage collection took them for what nobody needs; {cure}",
+        f"garbage collection took them for garbage; {cure}",
         kind=ErrorKind.OBJECT_NOT_FOUND,
         key=keys[0],
     )

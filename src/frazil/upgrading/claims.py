@@ -48,7 +48,7 @@ FINISH: Final = {
     Work.CLEAN: "what an upgrade left is being deleted: finish that first, with "
     "`frazil upgrade URL --clean`",
 }
-"""What others are told who mean something else."""
+"""The error for others who want to do something else."""
 
 
 @dataclass(frozen=True, slots=True)

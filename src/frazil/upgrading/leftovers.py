@@ -107,8 +107,8 @@ def _publish_files(source: UpgradeSource, refs: RefSet, config: JSON | None, cla
         """Write a file that nobody uses before the main branch is there."""
         place, found = source.place, source.place.fetch(key)
         assert not isinstance(found, Unchanged)
-        # Who helps may have published all: from then on only its version tells that somebody
-        # has changed a file, so that comes first.
+        # Another process may have published all; from then on files may be changed by commits,
+        # which only their versions show. So the version is read before the claim is checked.
         claim.hold()
         if place.head(main) is not None or (found is not None and found.data == data):
             return

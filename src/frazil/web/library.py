@@ -184,7 +184,7 @@ class Library:
         return found
 
     def check(self) -> None:
-        """Open every repository, so that a wrong URL or prefix is told at once.
+        """Open every repository, so that a wrong URL or prefix is reported at once.
 
         Raises:
             FrazilError: one cannot be opened, and it is the only one.

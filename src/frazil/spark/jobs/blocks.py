@@ -62,7 +62,7 @@ class BlockJobOptions(TypedDict, total=False):
     target_options: Options | None
     """the same for `target`"""
     progress: Tell | None
-    """is told what is being done and how far it is"""
+    """is called with the current step and the progress so far"""
 
 
 def map_blocks(

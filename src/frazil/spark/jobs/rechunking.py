@@ -89,7 +89,7 @@ def rechunk(
         max_memory: bytes that a task may use, such as `256m`.
         options: options of the data source for `url`, such as `storage.region`.
         target_options: the same for `target`.
-        progress: is told what is being done and how far it is.
+        progress: is called with the current step and the progress so far.
 
     Arrays in shards get plain chunks. Attributes, dimensions and fill values stay.
 

@@ -21,7 +21,7 @@ from frazil.spark.reading.read import read
 from frazil.spark.reading.reducing import LabelClasses
 from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import Scan
-from frazil.spark.reading.skipping import without_hopeless
+from frazil.spark.reading.skipping import without_excluded
 from frazil.spark.tuning import LOCAL_AGGREGATES, LOCAL_ROWS, MANY_ROWS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Reading(MaskedRecord):
         if self.layout == "aggregates":
             return self._measure_aggregates(limit, spark, alias)
         own = self.table.scan(self.options)
-        grid = without_hopeless(own, plan_blocks(own, own.data_columns()))
+        grid = without_excluded(own, plan_blocks(own, own.data_columns()))
         self.answered = Answered(grid)
         self.rows = rows_of(own, grid)
         size = here.bytes_to_read(own, grid)

@@ -23,7 +23,7 @@ from frazil.spark.reading.where import leaves
 from frazil.spark.tuning import KNOWN_BLOCKS
 from frazil.statistics.lookup import Summaries
 
-TOLD: Final = frozenset({COUNT, SUM, MIN, MAX})
+ANSWERABLE: Final = frozenset({COUNT, SUM, MIN, MAX})
 """aggregates that statistics have"""
 SAFE_SUM: Final = 2.0**62
 
@@ -81,7 +81,7 @@ def _whole_blocks(
     """The blocks that statistics may tell all of; None when there is no such block."""
     if not columns or grid.chosen is not None or not 0 < grid.total <= KNOWN_BLOCKS:
         return None
-    if not all(TOLD.issuperset(words) for words in wanted):
+    if not all(ANSWERABLE.issuperset(words) for words in wanted):
         return None
     if any(grid.block[axis] != 1 for axis in kept):
         return None

@@ -21,7 +21,7 @@ from frazil.spark.tuning import KNOWN_BLOCKS
 from frazil.statistics.lookup import Summaries
 
 
-def without_hopeless(scan: Scan, grid: BlockGrid) -> BlockGrid:
+def without_excluded(scan: Scan, grid: BlockGrid) -> BlockGrid:
     """The grid without blocks in which no cell can meet the condition on values."""
     condition = scan.condition
     if condition is None or not 0 < grid.total <= KNOWN_BLOCKS:

@@ -73,7 +73,7 @@ def chunk_listing(spark: SparkSession, location: RepositoryLocation) -> DataFram
 
 
 def inventory_listing(inventory: DataFrame) -> DataFrame:
-    """The same from an inventory that somebody else has made.
+    """The same from an inventory that the caller gave.
 
     It must have a column with keys or locations (`key` or `path`), one with sizes (`size_bytes`,
     `size` or `length`) and one with times (`created_at`, `last_modified`, `modificationTime`).
@@ -114,8 +114,8 @@ class Garbage:
     older_than: datetime
     chunks: DataFrame
     """chunk objects: `key`, `size_bytes`, `created_us`"""
-    is_told: bool = False
-    """chunk objects, and when they were made, are those of an inventory of somebody else"""
+    from_inventory: bool = False
+    """whether chunk objects and their times come from an inventory that the caller gave"""
 
     def collected(self) -> GarbagePlan:
         """The plan with the chunks, brought to the driver."""
@@ -123,7 +123,7 @@ class Garbage:
         names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
         sizes = np.array(rows.column("size_bytes").to_pylist(), np.uint64)
         chunks = Objects(CHUNKS, parse_names(names), sizes)
-        if self.is_told:
+        if self.from_inventory:
             # Only the clock of the store tells ages: what came back from the trash is young too.
             chunks = measured(self.context.storage, CHUNKS, chunks.ids, self.older_than)
         garbage = (*self.plan.garbage[:-1], chunks)
@@ -192,7 +192,7 @@ def find_garbage(
         ((f.lit(now) - f.col("created_us")) / SECOND).cast("long").alias("age_seconds"),
         f.concat(f.lit("no snapshot needs it: "), "phase").alias("reason"),
     )
-    return Garbage(frame, context, plan, cutoff, chunks, is_told=inventory is not None)
+    return Garbage(frame, context, plan, cutoff, chunks, from_inventory=inventory is not None)
 
 
 def _live_chunks(
