@@ -109,7 +109,7 @@ def written_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: 
 def different_chunks(
     old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode, coords: I64
 ) -> I64:
-    """Those of some chunks whose references differ."""
+    """The chunks whose references differ."""
     if not len(coords):
         return coords
     return coords[~_same(find_chunks(old, one, coords), find_chunks(new, other, coords))]

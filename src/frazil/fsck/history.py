@@ -256,7 +256,7 @@ def _against_entry(link: SnapshotNode, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _unmarked(metadata: Metadata) -> Metadata:
-    """Metadata without what expiry adds to the entry of a snapshot that it gives another parent."""
+    """Metadata without what expiry adds to snapshots that get another parent."""
     return {name: value for name, value in metadata.items() if name != CARRIED}
 
 

@@ -42,7 +42,7 @@ def plan_history(
 ) -> tuple[list[RepairStep], list[str], RepairState]:
     """Plan where branches go back to, and what is cut out; return the state after that.
 
-    `tips` tells where a branch should go, if somebody knows better.
+    `tips` says where a branch should go, if the caller knows.
     """
     bad = _unreadable(state)
     if not bad:
@@ -200,7 +200,7 @@ def rebuild_refs(
 ) -> tuple[list[RepairStep], list[str]]:
     """Plan the files of branches that cannot be read, and of main if there is none.
 
-    `tips` tells where branches were, as far as somebody knows.
+    `tips` says where branches were, as far as the caller knows.
     """
     steps: list[RepairStep] = []
     losses: list[str] = []

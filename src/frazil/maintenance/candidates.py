@@ -121,7 +121,7 @@ def _needed_by(
 
 
 def _present(storage: Storage, files: list[ManifestFile]) -> list[ManifestFile]:
-    """Those of some manifests whose files are there."""
+    """The manifests whose files exist."""
     found = fan_out(storage.head, [f"{MANIFESTS}{file.id}" for file in files])
     return [file for file, item in zip(files, found, strict=True) if item is not None]
 

@@ -74,11 +74,11 @@ class Objects:
         return int(self.sizes.sum())
 
     def without(self, kept: RowSet) -> Objects:
-        """Those that are not in a set."""
+        """The objects that are not in a set."""
         return self.where(~kept.contains(self.ids))
 
     def older(self, storage: Storage, cutoff: datetime) -> Objects:
-        """Those that were written before a time, where that is not known yet."""
+        """The objects written before a time; a local disk is asked if the listing had no times."""
         if self.is_measured or not isinstance(storage, LocalStorage):
             return self
         found = storage.measure(self.prefix, crockford_many(self.ids))
@@ -106,7 +106,7 @@ class Objects:
         return Objects(self.prefix, self.ids[first:end], self.sizes[first:end])
 
     def where(self, rows: npt.NDArray[np.bool_]) -> Objects:
-        """Those picked by a mask."""
+        """The objects that a mask selects."""
         return replace(self, ids=self.ids[rows], sizes=self.sizes[rows])
 
 
@@ -192,7 +192,7 @@ def parse_letters(letters: U8) -> U8:
 
 
 def measured(storage: Storage, prefix: str, ids: U8, cutoff: datetime) -> Objects:
-    """Those of some objects that are there and were written before a time, with their sizes."""
+    """The objects that exist and were written before a time, with their sizes."""
     objects = Objects(prefix, ids, np.zeros(len(ids), np.uint64), is_measured=False)
     if not len(ids) or isinstance(storage, LocalStorage):
         return objects.older(storage, cutoff)

@@ -54,7 +54,7 @@ class PromptReader(io.RawIOBase):
         self._connection = connection
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True, as files that can be read do."""
         return True
 
     def fileno(self) -> int:

@@ -147,7 +147,7 @@ def _clone_all(
 
 
 def _require_kept(source: Storage, made: Repository, entries: Sequence[str]) -> None:
-    """Take a copy back unless all that it lists or leads to is still in use where it comes from.
+    """Delete a copy unless all that it lists or refers to is still in use in the source.
 
     What is in use now was never garbage since the entry points were read, so that no collection
     has taken a part of it away before it was listed.

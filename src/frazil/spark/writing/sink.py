@@ -235,7 +235,7 @@ def commit_tasks(
         ]
         if rows:
             written.extend(ChunkWriter(plan, group).write([ChunkRows.joined(rows)]))
-    # Who commits a micro-batch may have made the plan anew.
+    # The plan may be a new one, made for the commit of a micro-batch.
     began = min([plan.began, *(message.began for message in sent)])
     report = commit_write(replace(plan, began=began), written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
@@ -318,7 +318,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         # Spark makes a new writer for this; only the tasks know what they wrote on top of.
         sent = [message for message in messages if isinstance(message, TaskMessage)]
         bases = {message.base for message in sent}
-        # Who deletes a checkpoint has another query, which begins with batch 0 again.
+        # With a new checkpoint it is another query, which begins with batch 0 again.
         query = next((message.query for message in sent if message.query), None)
         is_named = self.request.txn_app is not None or query is None
         txn = Txn(self.series if is_named else f"query-{query}", batchId)
