@@ -19,7 +19,7 @@ from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs
 from frazil.errors import ConflictError, InternalError, RefNotFoundError
 from frazil.formats.snapshot import decode_snapshot
-from frazil.ids import SnapshotId, texts_of
+from frazil.ids import SnapshotId
 from frazil.maintenance.candidates import of_snapshots
 from frazil.maintenance.collecting import CollectionOptions, carry_out
 from frazil.maintenance.deleting import DeleteLimits, deletable_before
@@ -218,29 +218,6 @@ class Expiration:
     edit: Edit
 
 
-def expire_snapshots(
-    context: Context,
-    older_than: datetime,
-    *,
-    delete_expired_branches: bool = False,
-    delete_expired_tags: bool = False,
-) -> set[str]:
-    """Release the snapshots written before a time from the history; return their ids.
-
-    Roots, the tip of main and, unless they are to be deleted, the targets of other refs stay.
-
-    Raises:
-        FormatError: snapshots of this generation cannot expire.
-    """
-    done = expire(
-        context,
-        older_than,
-        delete_expired_branches=delete_expired_branches,
-        delete_expired_tags=delete_expired_tags,
-    )
-    return set(texts_of(done.released))
-
-
 def expire(
     context: Context,
     older_than: datetime,
@@ -250,9 +227,13 @@ def expire(
     delete_expired_tags: bool = False,
     dry_run: bool = False,
 ) -> Expired:
-    """As `expire_snapshots`, but keep the last `retain_last` of each branch and report refs.
+    """Release the snapshots written before a time from the history.
 
-    `dry_run` only reports what would be done now.
+    Roots, the last `retain_last` of each branch, the tip of main and, unless they are to be
+    deleted, the targets of other refs stay. `dry_run` only reports what would be done now.
+
+    Raises:
+        FormatError: snapshots of this generation cannot expire.
     """
     context.generation.require_expiry()
     if not dry_run:
