@@ -94,8 +94,7 @@ def rechunk(
     Arrays in shards get plain chunks. Attributes, dimensions and fill values stay.
 
     Raises:
-        InvalidInputError: there is no such array or dimension, or a target chunk does not fit
-            into the memory of a task.
+        InvalidInputError: there is no such array or dimension, or chunks exceed `max_memory`.
         RebaseFailedError: somebody else has changed the arrays meanwhile.
     """
     runner = SparkRunner(spark)
