@@ -79,8 +79,8 @@ def scan_tiff(source: InputFile) -> ParsedFile:
         f"{further} further images are not taken": further > 0,
         "a value for no data that pixels cannot have is not taken": is_unheld,
     }
-    found = tuple(note for note, is_so in notes.items() if is_so)
-    return ParsedFile([image, *_coordinates(image, half)], notes=found)
+    shown = tuple(note for note, is_so in notes.items() if is_so)
+    return ParsedFile([image, *_coordinates(image, half)], notes=shown)
 
 
 def _described(page: Any) -> int:  # noqa: ANN401  (of tifffile)
