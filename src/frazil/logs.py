@@ -35,18 +35,18 @@ logging.addLevelName(TRACE, "TRACE")
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
 
-_told: set[tuple[object, ...]] = set()
+_warned: set[tuple[object, ...]] = set()
 
 
 def warn_once(logger: logging.Logger, about: tuple[object, ...], text: str, *args: object) -> None:
     """Log a warning, but only once per process for each value of `about`."""
-    if about not in _told:
-        _told.add(about)
+    if about not in _warned:
+        _warned.add(about)
         logger.warning(text, *args)
 
 
 class _Lines(logging.Formatter):
-    """Records as lines; what they tell of may be somebody else's text."""
+    """Records as lines, with foreign text made safe."""
 
     def format(self, record: logging.LogRecord) -> str:
         return safe(super().format(record))

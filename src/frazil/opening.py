@@ -95,7 +95,7 @@ def open_context(
 ) -> Context:
     """The parts of the repository at a place; `config` goes over what is stored there.
 
-    `made_as` is what it was just created as: an empty one does not tell all of that.
+    `made_as` says how it was just created, which an empty repository does not show in full.
     `store_root` is where the files of a G1 repository are, if its state file is elsewhere.
     `endpoints` are addresses that credentials for virtual chunks may be sent to. `trust` tells
     what of `config` the caller has named, if it is not all of it.

@@ -1,4 +1,4 @@
-"""How far a piece of work is: one record, whoever does the work and whoever shows it."""
+"""The progress of a piece of work: one record for all that report it and all that show it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Progress:
     what: str
     done: int = 0
     total: int = 0
-    """0 where nobody knows"""
+    """0 if it is not known"""
     chunks: int = 0
     nbytes: int = 0
-    """chunks and bytes that were dealt with until now, where they are counted"""
+    """chunks and bytes so far, if they are counted"""
 
     def plus(self, done: int = 1, chunks: int = 0, nbytes: int = 0) -> Progress:
         """The same with more done."""
@@ -30,8 +30,8 @@ class Progress:
 
 
 Tell: TypeAlias = Callable[[Progress], None]
-"""What wants to know; it is called now and then."""
+"""A callback that is called now and then."""
 
 
 def silent(_: Progress) -> None:
-    """For nobody."""
+    """A callback that does nothing."""

@@ -78,11 +78,11 @@ def require_writable(context: Context, action: str = "") -> None:
 
 
 def watched(context: Context, snapshot_id: SnapshotId) -> Callable[[], None]:
-    """A check, for whoever copies a snapshot, that it has not gone since this was called.
+    """A check, for jobs that copy a snapshot, that it has not gone since this was called.
 
-    Who erases data takes snapshots out of the history before any bytes become zeros. So if a
-    snapshot is there when all is copied, no such zeros were. Of one that history does not know,
-    as that of a fork, nothing can be told.
+    A purge takes snapshots out of the history before it overwrites bytes with zeros. So if the
+    snapshot still exists when all is copied, no such zeros were copied. Snapshots outside the
+    history, such as those of a fork, are not checked.
     """
     was_there = context.refs.is_there(snapshot_id)
 

@@ -90,7 +90,7 @@ def upgrade_older(
     chunk container (`"virtual"`), which every reader must then authorise. An upgrade may be
     interrupted anywhere and run again. Old files stay until `clean_upgrade`, and `undo_upgrade`
     leads back to them. `runner` links or copies; threads of this process by default. `progress`
-    is told how many chunks are done.
+    is called with the number of chunks that are done.
 
     Raises:
         SessionStateError: the repository is not from before spec version 1.

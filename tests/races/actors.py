@@ -45,7 +45,8 @@ from frazil.fsck import Level, fsck, repair
 from frazil.maintenance.expire import expire_with_files
 from frazil.run import LocalRunner
 from frazil.spark import import_zarr, ingest, map_blocks, rechunk, reduce_blocks
-from frazil.statistics.files import MANY_FILES, list_files
+from frazil.statistics.files import list_files
+from frazil.statistics.tuning import MANY_FILES
 from frazil.storage.memory import MemoryStorage
 from frazil.tip import require_writable
 from frazil.transaction.opened import context_of

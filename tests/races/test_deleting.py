@@ -25,21 +25,12 @@ from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec
 from tests.support.stepping import InterruptedStorage, Moment
-from tests.unit.maintenance.samples import later, make, put, values
+from tests.unit.maintenance.samples import COLLECTIONS, later, make, put, values
 
 Ids = dict[str, str]
 Done = dict[str, list[int]]
 MODES: dict[str, Callable[[Repository], object]] = {
-    "full": lambda repo: repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE),
-    "incremental": lambda repo: repo.space.collect_planned(
-        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE),
-        unsafe_minimum_age=AT_ONCE,
-    ),
-    "quarantine": lambda repo: repo.space.collect_planned(
-        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
-        quarantine=True,
-        unsafe_minimum_age=AT_ONCE,
-    ),
+    **COLLECTIONS,
     "expire": lambda repo: expire_with_files(
         context_of(repo), datetime.now(UTC), unsafe_minimum_age=AT_ONCE
     ),

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import frazil
 import frazil.spark
 from frazil.cf.decoding import DecodedValues
-from frazil.spark.query import here
+from frazil.spark.query import readings
 from frazil.spark.reading.reducing import (
     AGGREGATES,
     GroupAggregates,
@@ -32,7 +32,7 @@ DAYS, LATS = 100, 12
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small tables have many rows."""
-    monkeypatch.setattr(here, "MANY_ROWS", 0)
+    monkeypatch.setattr(readings, "MANY_ROWS", 0)
 
 
 @pytest.fixture(scope="module")

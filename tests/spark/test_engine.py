@@ -10,8 +10,9 @@ import pytest
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError
 from frazil.run import LocalRunner
 from frazil.spark import engine
-from frazil.spark.engine import FEW_BYTES, FEW_ITEMS, AutoRunner, runner_for
+from frazil.spark.engine import AutoRunner, runner_for
 from frazil.spark.runner import SparkRunner
+from frazil.spark.tuning import FEW_BYTES, FEW_ITEMS
 
 
 class Elsewhere:

@@ -104,7 +104,7 @@ def test_labels_of_an_endless_axis_are_not_looked_at(tmp_path: Path) -> None:
 def test_pieces_of_an_axis_are_put_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(axis_masks, "PIECE", 3)
+    monkeypatch.setattr(axis_masks, "LABELS_AT_ONCE", 3)
     place = table(tmp_path / "r", (20, 1), (4, 1))
     for text, expected in {
         "y < 5 OR y > 17": [0, 1, 2, 3, 4, 18, 19],

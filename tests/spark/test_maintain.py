@@ -97,7 +97,7 @@ def test_garbage_is_collected_when_told(spark: SparkSession, made: Path) -> None
 def test_expiry_by_executors(
     spark: SparkSession, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frazil.spark.table.LARGE", 0)
+    monkeypatch.setattr("frazil.spark.table.MANY_REFS", 0)
     table = FrazilTable.for_path(spark, str(made))
     (planned,) = table.expire_snapshots(later(), dry_run=True, unsafe_minimum_age=AT_ONCE).collect()
     assert len(list((made / "chunks").iterdir())) == 24

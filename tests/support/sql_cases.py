@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pytest
 import zarr
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
 import frazil.spark
-from frazil.spark.query import here
+from frazil.spark.query import here, readings
 from frazil.spark.query.names import ResolvedName
 from frazil.spark.query.tables import open_table
 from frazil.spark.reading.partitions import plan_blocks
@@ -419,14 +420,14 @@ def differences(
 ) -> list[tuple[str, str]]:
     """The queries whose answers are not those of plain Spark, with what is different."""
     spark.conf.set(here.SETTING, limit)
-    # Tables are small here: their labels would never be taken together.
-    before, here.MANY_ROWS = here.MANY_ROWS, 0  # type: ignore[misc]
     options: dict[str, Any] = {"authorize": [*table.authorize]} if table.authorize else {}
     try:
-        ours = _batch(queries, f"frazil.`{table.url}`")
-        found = _answers(frazil.spark.sql(ours, spark, **options), len(queries))
+        with pytest.MonkeyPatch.context() as patch:
+            # Tables are small here: their labels would never be taken together.
+            patch.setattr(readings, "MANY_ROWS", 0)
+            ours = _batch(queries, f"frazil.`{table.url}`")
+            found = _answers(frazil.spark.sql(ours, spark, **options), len(queries))
     finally:
-        here.MANY_ROWS = before  # type: ignore[misc]
         spark.conf.unset(here.SETTING)
     wanted = _answers(spark.sql(_batch(queries, table.view)), len(queries))
     return [

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Chunks: TypeAlias = tuple[int, ...] | tuple[tuple[int, ...], ...]
 
 MOST_LISTED: Final = 1 << 20
-"""Chunks of different lengths along an axis that are told one by one,"""
+"""Chunks of different lengths along an axis that are listed one by one,"""
 MOST_SHOWN: Final = 100
 """and that a person wants to see."""
 

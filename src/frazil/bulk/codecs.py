@@ -48,9 +48,9 @@ def wrong_size(found: int | str, expected: int) -> FormatError:
 def require_justified(size: int, encoded: int) -> None:
     """Refuse a chunk that is larger than its bytes can honestly make it.
 
-    How large a chunk becomes is told by its array, and a chunk of one value all over packs as well
-    as any bomb. So only the largest are refused: codecs hardly write chunks of a gigabyte, and
-    `large_chunk_bytes` makes smaller ones be checked as well, for data that are not trusted.
+    The metadata of the array say how large a chunk is, and a chunk with one value everywhere is
+    compressed as well as any bomb. So only chunks of a gigabyte are checked, which are rare; for
+    data that are not trusted, `large_chunk_bytes` lowers that limit.
     """
     if not is_justified(size, encoded):
         raise damaged(

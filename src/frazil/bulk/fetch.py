@@ -117,7 +117,7 @@ def find_chunks(
 ) -> ChunkReferences:
     """Look up many chunks; `coords` is (n, ndim).
 
-    Who reads while others may commit gives the changes as they were before `node` was looked up.
+    A reader in a thread beside commits gives the changes as they were before it looked up `node`.
     """
     n = len(coords)
     found = ChunkReferences(

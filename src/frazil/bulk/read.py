@@ -159,7 +159,7 @@ def read_selection(
 
 
 def plan_selection(grid: Grid, selection: object, by: str) -> tuple[ChunkPlan, Shape, Shape]:
-    """The plan of a selection, the shape of what it selects, and that with all axes of the plan.
+    """The plan of a selection, the shape of the result, and that shape with all axes of the plan.
 
     Raises:
         SelectionError: the array has no such region.

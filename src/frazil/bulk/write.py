@@ -236,7 +236,7 @@ class _Unchanged:
         self._is_kept = np.zeros(len(coords), np.bool_)
 
     def without(self, encoded: list[Encoded]) -> list[Encoded]:
-        """Those of some encoded chunks that differ from what the array has; remember the rest."""
+        """The encoded chunks that differ from those of the array; remembers the rest."""
         if not encoded:
             return encoded
         refs = find_chunks(self._state, self._node, self._coords[[row for row, _ in encoded]])

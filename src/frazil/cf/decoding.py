@@ -146,7 +146,7 @@ def _fill(value: object, dtype: np.dtype[Any]) -> float | None:
         number = decode_double(value) if isinstance(value, str) else value
     except ValueError as error:
         raise unsuitable(f"the fill value {value!r} cannot be read") from error
-    # Whole numbers may tell 1e20 or NaN, if they were packed by somebody who left that as it was.
+    # Arrays of integers may have the fill value 1e20 or NaN, left over from before packing.
     if dtype.kind in "iu" and isinstance(number, int | float):
         if not _is_whole(number, dtype):
             return None

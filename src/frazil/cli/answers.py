@@ -1,6 +1,6 @@
 """What a command gives back, and how it is printed: JSON for programs, text for people.
 
-Failures are told in one calm sentence, with what may help and no traceback.
+Errors are one calm sentence, with advice and without a traceback.
 """
 
 from __future__ import annotations

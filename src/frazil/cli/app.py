@@ -33,7 +33,8 @@ COMMANDS: Final = {
     "settings": ("config",),
     "doctor": ("doctor",),
 }
-"""Modules with `add_commands(app)`, in the order of the help, and the commands of each."""
+"""Modules with `add_commands(app)`, in the order of the help, and the commands of each. `verbs.py`
+says which commands are rows of the table of verbs, and why others are not."""
 
 EPILOG: Final = "Exit codes: " + "; ".join(f"{int(code)} {text}" for code, text in MEANING.items())
 

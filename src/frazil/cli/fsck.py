@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PANEL: Final = "Maintain"
 SHOWN: Final = 5
-"""Kinds of bytes without a checksum that are told."""
+"""Kinds of bytes without a checksum that are shown."""
 COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "dim"}
 Checked = Annotated[
     str,
@@ -67,7 +67,7 @@ def fsck(
         bool, typer.Option("--strict", help="Warnings count as problems too.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="Findings that are told in full.")
+        int, typer.Option("--limit", "-n", min=1, help="Findings that are reported in full.")
     ] = 1000,
     authorize: Authorize = None,
     engine: Engine = "auto",
@@ -76,7 +76,7 @@ def fsck(
     """Check every rule of the format: refs, snapshots, logs, manifests, chunk objects.
 
     A repository that is too damaged to be opened can be checked too. Ends with 6 if there are
-    errors; warnings are told only, unless --strict.
+    errors; warnings do not count, unless --strict.
     """
     from frazil.fsck import fsck as check
     from frazil.spark.engine import runner_for

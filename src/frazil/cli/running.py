@@ -54,7 +54,7 @@ def running(what: str) -> Iterator[Tell]:
 
 
 def _spark_errors() -> tuple[type[Exception], ...]:
-    """Those of PySpark, if something went wrong; nothing is imported before."""
+    """The errors of PySpark, which is only imported once an error was raised."""
     from frazil.spark.errors import spark_errors
 
     return spark_errors()

@@ -4,9 +4,9 @@ A row of a table says what a command is called, which parameters it takes in whi
 its report is shown. Types, defaults and help are those of the verb; what the signature cannot say
 (a short option, another name for a value) is in `arguments.SHARED`.
 
-Commands that gain nothing from that are functions: those that only look, whose answer is no report;
-`du` and `upgrade`, which are several questions, chosen by options; `fsck` and `repair`, which must
-work where no repository can be opened.
+Other commands are functions, because a row would be longer: those that only look; `init`, `reset`,
+`branch` and `tag`, as the official methods return no report; `du` and `upgrade`, which do different
+things by their options; `fsck` and `repair`, which must work where no repository can be opened.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _flag(name: str) -> str:
 
 
 def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
-    """How typer is told of a parameter: its annotation and its default."""
+    """The annotation and the default of a parameter, for typer."""
     name, default = parameter.name, command.defaults.get(parameter.name, parameter.default)
     is_required = default is inspect.Parameter.empty
     if parameter.kind in READERS and not is_required and name not in command.defaults:

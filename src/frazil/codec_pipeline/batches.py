@@ -104,7 +104,7 @@ def batch_box(batch: Batch, shape: Shape) -> tuple[BoxPlan, Shape] | None:
     return plan, tuple(dropped)
 
 
-def covers_as_told(plan: BoxPlan, batch: Batch) -> bool:
+def covers_as_claimed(plan: BoxPlan, batch: Batch) -> bool:
     """Whether zarr and our plan agree on which chunks are written completely."""
     covered = np.ones(plan.counts, bool)
     for axis, cut in enumerate(plan.cuts):

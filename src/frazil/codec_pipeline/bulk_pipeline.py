@@ -33,7 +33,7 @@ from frazil.bulk.plan import ListPlan
 from frazil.bulk.read import read_chunks
 from frazil.bulk.tuning import LARGE_VALUE, SMALL_BATCH
 from frazil.bulk.write import write_chunks
-from frazil.codec_pipeline.batches import Batch, Item, batch_box, batch_of, covers_as_told
+from frazil.codec_pipeline.batches import Batch, Item, batch_box, batch_of, covers_as_claimed
 from frazil.codec_pipeline.bounded import unbounded
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
@@ -228,7 +228,7 @@ class BulkPipeline(CodecPipeline):
         wanted = batch.state.pack_writes
         packing = config.current().pack_zarr_writes if wanted is None else wanted
         box = batch_box(batch, value.shape) if len(batch.items) > 1 and not drop_axes else None
-        if box is not None and covers_as_told(box[0], batch):
+        if box is not None and covers_as_claimed(box[0], batch):
             plan, dropped = box
             value = np.expand_dims(value, dropped)
             write_chunks(target, plan, value, packing=packing)

@@ -112,9 +112,9 @@ class RefStore(ABC):
         return self.entry(snapshot_id)
 
     def tip_as_known(self, branch: str) -> SnapshotId | None:
-        """Where a branch was when somebody asked last; None where that is not remembered.
+        """Where a branch was when it was read last; None if that is not remembered.
 
-        Only where snapshots never change: what is read of such a one may be used later.
+        Remembered only where snapshots never change, so that it is safe to read from an old tip.
         """
         return None
 

@@ -126,7 +126,7 @@ class NumberedRefs(BranchFileRefs):
         if raw is None or self.layout.generation is not LegacyGeneration.G2:
             return SnapshotId.parse(text)
         found = SnapshotId(narrow_id(raw))
-        # Who reads the file learns its whole name, of which the model knows the beginning only.
+        # Reading the file reveals its whole name, of which the model has only the beginning.
         self._require_snapshot(found)
         if stored_name(LegacyGeneration.G2, "snapshots", found, self._names.names().snapshots) != (
             crockford(raw)

@@ -165,7 +165,7 @@ class RefFileRefs(BranchFileRefs):
     ) -> None:
         """Move a branch from `base` to `new`, once `ready` has returned.
 
-        `lost_is` is told of the race that was lost before it is called a conflict.
+        `lost_is` is called with a lost race before that becomes a conflict.
         """
         key = self._branch_key(branch)
         lost: LostRace | None = None
@@ -199,7 +199,7 @@ class RefFileRefs(BranchFileRefs):
         refuse_newer(self._storage, than_spec_1=False)
 
     def _require_standing(self) -> None:
-        # Who undoes an upgrade fences the main branch before it looks at all others.
+        # Undoing an upgrade fences the main branch before it looks at all others.
         self.require_current()
         if self._find_branch(MAIN) is None:
             raise being_undone(self._storage)

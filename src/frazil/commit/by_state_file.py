@@ -90,7 +90,7 @@ class StateFileRefs(FileRefs):
         return {item.id for item in self.state.snapshots}
 
     def heads(self) -> set[SnapshotId]:
-        """Those that are nobody's parent: a state need not have refs, but lists all snapshots."""
+        """Snapshots without children: a state lists all snapshots, but need not have refs."""
         listed = self.state.snapshots
         return {item.id for item in listed} - {item.parent_id for item in listed}
 

@@ -402,7 +402,7 @@ class BranchFileRefs(FileRefs):
     ) -> None:
         """There is no list of snapshots; the file is enough.
 
-        It is there already: whoever collects or erases looks for new files after it has put the
+        The file exists already. A collection or a purge looks for new files after it has moved the
         old ones aside, so that one of the two sees the other.
         """
         parent = () if entry.parent_id is None else (entry.parent_id,)

@@ -109,7 +109,7 @@ def written_chunks(old: WorkingState, one: ArrayNode, new: WorkingState, other: 
 def different_chunks(
     old: WorkingState, one: ArrayNode, new: WorkingState, other: ArrayNode, coords: I64
 ) -> I64:
-    """Those of some chunks whose references differ."""
+    """The chunks whose references differ."""
     if not len(coords):
         return coords
     return coords[~_same(find_chunks(old, one, coords), find_chunks(new, other, coords))]
@@ -120,8 +120,8 @@ def _same(old: ChunkReferences, new: ChunkReferences) -> Flags:
     same: Flags = (old.kind == new.kind) & (old.length == new.length)
     is_native = old.kind == NATIVE
     same &= ~is_native | ((old.chunk_id == new.chunk_id).all(axis=1) & (old.offset == new.offset))
-    is_told = (old.kind == INLINE) | (old.kind == VIRTUAL)
-    for row in np.flatnonzero(same & is_told).tolist():
+    by_reference = (old.kind == INLINE) | (old.kind == VIRTUAL)
+    for row in np.flatnonzero(same & by_reference).tolist():
         same[row] = _ref(old, row) == _ref(new, row)
     return same
 

@@ -219,7 +219,7 @@ def _by_chunks(
     found_by = FoundBy.MANIFESTS
     coords: I64 | None = None
     if logged is not None and one.id == other.id and one.id not in logged.unsure:
-        # Without a word in the logs manifests may differ all the same, if they were rewritten.
+        # Manifests may differ although no log names the array, if they were rewritten.
         coords = logged.chunks.get(one.id)
         if coords is not None and coords.shape[1] == len(other.shape):
             found_by = FoundBy.LOGS
@@ -287,8 +287,8 @@ def _boxes(
 ) -> Iterator[ComparisonPart]:
     """Regions of the shape that both have.
 
-    Those where neither side has chunks are left out if the fill value is the same, and else are
-    told as what they are if `leave_rest`.
+    Regions in which neither side has chunks are left out if both fill values are equal. Otherwise
+    they are marked as such if `leave_rest`.
     """
     common = tuple(map(min, cell_shape(one), cell_shape(other)))
     if 0 in common:

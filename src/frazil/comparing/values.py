@@ -50,7 +50,7 @@ def diff_values(
 ) -> ValueDiff:
     """Compare the values of two snapshots, reading only chunks that may differ.
 
-    `progress` is told the path of an array and how many of its chunks were compared.
+    `progress` is called with the path of an array and how many of its chunks were compared.
 
     Raises:
         NodeNotFoundError: neither snapshot has a node at one of the paths.

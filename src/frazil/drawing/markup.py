@@ -17,7 +17,7 @@ T = TypeVar("T")
 Html = NewType("Html", str)
 
 MOST_ROWS: Final = 50
-"""Lines of a list or table; of more, their number is told."""
+"""Lines of a list or table; the rest is counted."""
 LONGEST: Final = 300
 """Characters of one value."""
 GREEN, RED, YELLOW, BLUE = "#3a9d5d", "#d0503f", "#b8860b", "#2e86ab"

@@ -1,8 +1,8 @@
 """Files made of the bytes of others: how far they may grow until they are written in full.
 
-What changed is put behind the old bytes, of which some are then used by nobody. So that they do not
-pile up, such a file says at its very end how long it was when it was last written in full. Readers
-of FlatBuffers follow offsets from the beginning, and never come there.
+Changes are appended, and some of the old bytes are then unused. To limit these, such a file says at
+its very end how long it was when it was last written in full. Readers of FlatBuffers follow offsets
+from the beginning and never look there.
 """
 
 from __future__ import annotations

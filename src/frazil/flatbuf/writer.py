@@ -299,11 +299,11 @@ class FlatWriter:
     def tables(
         self, layout: TableLayout, count: int, *columns: npt.NDArray[Any] | None, stride: int = 4
     ) -> I64:
-        """So many tables with the same fields: all have those that are not None.
+        """Write `count` tables with the same fields: those whose columns are not None.
 
-        They are a multiple of `stride` apart, which makes offsets between two lists of tables
-        all the same if it is large enough for both. The vtable comes before them: a positive way
-        to it has zeros in its upper bytes, as offsets have.
+        Tables are a multiple of `stride` apart. If it is large enough for two lists of tables, all
+        offsets between them are equal. The vtable comes first: then the offset to it is positive,
+        with zeros in its upper bytes like other offsets.
         """
         plan = layout.plan(tuple(column is not None for column in columns))
         stride = max(stride, plan.alignment)

@@ -1,7 +1,7 @@
 """The ref files of v1: their names and their content.
 
-Stores whose paths go through percent-encoding keep ref names encoded; every function that deals
-with names is told so by `encoded`, and callers only ever see the real names.
+Stores whose paths are percent-encoded keep ref names encoded: functions with names take `encoded`.
+Callers only see the real names.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:
     """What a fence says, or None if a file is none."""
     if not blob.startswith(_FENCED) or len(blob) > MAX_SIZE:
         return None
-    # One that is damaged is no fence, and no ref either, as whoever reads it as one will say.
+    # A damaged one is no fence. It is no ref either: reading it as one raises an error.
     with suppress(ValueError, InvalidInputError):
         document = read_json(blob)
         for why in Fence:

@@ -44,10 +44,11 @@ from frazil.fsck.repo_rules import (
     read_ref_files,
     read_repo,
 )
+from frazil.fsck.tuning import ITEM_BYTES, ITEM_FILES
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import ID_NAME, batched, list_older
-from frazil.maintenance.walk import DECODED_REF_BYTES
+from frazil.maintenance.tuning import DECODED_REF_BYTES
 from frazil.model.history import ManifestFile
 from frazil.progress import Progress, Tell, silent
 from frazil.run import LocalRunner, Runner, by_size, in_order, run_with_progress
@@ -63,10 +64,6 @@ NAMED: Final = (SNAPSHOTS, LOGS, MANIFESTS)
 """Folders looked through for foreign names; that of chunks may be too long for that."""
 STRAY_NAMES: Final = 20
 """Unknown files that are named; the rest is counted."""
-NEIGHBOURS: Final = 16
-"""Snapshots, manifests or sources that one item of work deals with."""
-PORTION_BYTES: Final = 64 << 20
-"""Manifests of an item are not larger in all, decoded, unless one of them is."""
 
 
 def fsck(
@@ -233,7 +230,7 @@ class _Walk:
 
     def snapshots(self, links: Sequence[SnapshotNode]) -> None:
         """Check snapshots and their logs; note how they use manifests."""
-        groups = [*batched(links, NEIGHBOURS)]
+        groups = [*batched(links, ITEM_FILES)]
         counts = [*map(len, groups)]
         for done in self._run(self._inspector.commits, groups, "snapshots", counts):
             self.record(done.findings)
@@ -255,8 +252,8 @@ class _Walk:
             size = sum(map(decoded_bytes, self._uses.values()))
         parts = by_size(
             (file.num_chunk_refs * DECODED_REF_BYTES for file in wanted),
-            PORTION_BYTES,
-            1 if deep else NEIGHBOURS,
+            ITEM_BYTES,
+            1 if deep else ITEM_FILES,
         )
         items = [
             [(file.id, self._uses.get(file.id, set())) for file in wanted[part.start : part.stop]]
@@ -293,7 +290,7 @@ class _Walk:
         self._tell(Progress("chunk objects", report.native_objects, report.native_objects))
         if not self._inspector.virtual:
             return
-        groups = [*batched(sorted(needs.sources.items(), key=str), NEIGHBOURS)]
+        groups = [*batched(sorted(needs.sources.items(), key=str), ITEM_FILES)]
         counts = [*map(len, groups)]
         for found in self._run(self._inspector.sources, groups, "virtual sources", counts):
             self.record(found)

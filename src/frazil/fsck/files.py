@@ -38,6 +38,7 @@ from frazil.formats.snapshot_nodes import SMALLEST_NODE
 from frazil.formats.txlog import decode_log
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import ChunkObjects
+from frazil.fsck.tuning import KEPT_NODES, KEPT_REFS
 from frazil.ids import ManifestId, NodeId, SnapshotId, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.config import RepositoryConfig
@@ -56,9 +57,6 @@ T = TypeVar("T")
 K = TypeVar("K", SnapshotId, ManifestId)
 
 SPECS: Final = (1, 2)
-KEPT_NODES: Final = 1_000_000
-KEPT_REFS: Final = 5_000_000
-"""What is kept in memory for comparing snapshots with their parents."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

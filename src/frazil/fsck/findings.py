@@ -12,7 +12,7 @@ from frazil.masking import safe
 from frazil.model.nodes import Coordinates
 
 MAX_FINDINGS: Final = 1000
-"""Findings that are told in full; the rest is counted."""
+"""Findings that are reported in full; the rest is counted."""
 REPORTED_NODES: Final = 100
 """Nodes of a snapshot for which one rule is reported; the rest is counted."""
 SHOWN_CHUNKS: Final = 4
@@ -247,7 +247,7 @@ class Report(ReportView):
     more_findings: int = 0
     """how many more there are"""
     counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
-    """all findings by level, told or not"""
+    """all findings by level, also those that are only counted"""
     limit: int = MAX_FINDINGS
     rules: Set[Code] = field(default=RULES, repr=False)
     """those that count; what breaks others is passed over"""

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Final
 
 from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Change, check_change, check_log_file, claims_of
 from frazil.fsck.snapshot_rules import check_snapshot_file
+from frazil.fsck.tuning import FILES_AT_ONCE, LARGE_COMMIT
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.listing import ID_NAME, batched
 from frazil.model.history import Metadata, Micros, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.marks import CARRIED
 from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.pool import fan_out
-
-FILES_AT_ONCE: Final = 64
-"""Files of history that are fetched in one batch."""
-LARGE_COMMIT: Final = 1_000_000
-"""References. Logs of commits that brought more are checked one at a time: one of 5 million takes
-0.5 GiB, and several at once would take as often so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +256,7 @@ def _against_entry(link: SnapshotNode, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _unmarked(metadata: Metadata) -> Metadata:
-    """Metadata without what expiry adds to the entry of a snapshot that it gives another parent."""
+    """Metadata without what expiry adds to snapshots that get another parent."""
     return {name: value for name, value in metadata.items() if name != CARRIED}
 
 
@@ -291,8 +285,8 @@ def _check_log(
     if snapshot is None or parent is None or parent.content is None:
         return True
     older, is_whole, was_version_1 = _pruned_logs(files, link, findings)
-    # Expiry in version 1 makes a snapshot the child of the first one, and tells nobody. What is
-    # expired after an upgrade hands its logs on, which then begin where those of version 1 did.
+    # Expiry in version 1 makes a snapshot the child of the first one without a record of it. An
+    # expiry after an upgrade passes the logs on, which then begin where those of version 1 did.
     may_be_cut = link.parent_is_root and (spec == 1 or was_version_1)
     change = Change(
         key,

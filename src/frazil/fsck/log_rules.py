@@ -146,8 +146,8 @@ def _known(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
     for kinds, is_array in ((claims.new_groups, False), (claims.new_arrays, True)):
         for one in sorted(kinds & new.keys()):
             if isinstance(new[one], ArrayNode) != is_array:
-                told_kind = "a new array" if is_array else "a new group"
-                yield Finding(Code.LOG_NEW, change.key, f"it is called {told_kind}", new[one].path)
+                kind = "a new array" if is_array else "a new group"
+                yield Finding(Code.LOG_NEW, change.key, f"it is called {kind}", new[one].path)
 
 
 def _coming_and_going(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from frazil.formats.manifest import Manifest
 from frazil.fsck.files import CheckedFile, RepositoryFiles
 from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
 from frazil.fsck.snapshot_rules import ManifestUse, box_text
+from frazil.fsck.tuning import CHUNKS_AT_ONCE
 from frazil.ids import ManifestId
 from frazil.masking import shown_url
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, NativeRef, VirtualRef
@@ -31,7 +32,7 @@ from frazil.storage.pool import fan_out
 from frazil.storage.virtual import Containers
 from frazil.transaction.context import Context
 
-TOLD_LOCATIONS: Final = 20
+SHOWN_LOCATIONS: Final = 20
 """Bad locations of a manifest that are named; the rest is counted."""
 
 
@@ -127,7 +128,7 @@ def _locations(table: ChunkTable, containers: Containers, key: str) -> Iterator[
     except InvalidInputError:
         yield from _invalid(texts, key)
         return
-    for number in np.flatnonzero(~covered)[:TOLD_LOCATIONS].tolist():
+    for number in np.flatnonzero(~covered)[:SHOWN_LOCATIONS].tolist():
         yield Finding(Code.CONTAINER_UNDECLARED, key, shown_url(texts[number]))
 
 
@@ -139,12 +140,10 @@ def _invalid(texts: list[str], key: str) -> Iterator[Finding]:
         except InvalidInputError as error:
             yield Finding(Code.LOCATION_INVALID, key, str(error))
             reported += 1
-            if reported == TOLD_LOCATIONS:
+            if reported == SHOWN_LOCATIONS:
                 return
 
 
-AT_ONCE: Final = 64
-"""Chunks whose bytes are in memory at one time."""
 LARGEST: Final = 1 << 32
 """Bytes of a decoded chunk; larger ones are left alone."""
 
@@ -211,7 +210,7 @@ def decode_chunks(
     """
     read, done, key = files.manifest(manifest_id), DecodeResult(), manifest_key(manifest_id)
     if read is None or read.content is None:
-        return done  # told already
+        return done  # reported already
     for use in {(use.node_id, use.document): use for use in _sorted(uses)}.values():
         table, layout = read.content.table(use.node_id), _layout(use.document)
         if table is None or table.ndim != len(use.grid):
@@ -246,7 +245,7 @@ def decoded_bytes(uses: Collection[ManifestUse]) -> int:
 def _layout(document: bytes) -> ArrayLayout | None:
     try:
         return layout_of(document)
-    except (FrazilError, ValueError, KeyError, TypeError):  # told by the rules of snapshots
+    except (FrazilError, ValueError, KeyError, TypeError):  # reported by the rules of snapshots
         return None
 
 
@@ -266,8 +265,8 @@ def _known(
 def _portions(
     table: ChunkTable, known: list[set[int]]
 ) -> Iterator[list[tuple[Coordinates, ChunkRef, set[int]]]]:
-    for first in range(0, len(table), AT_ONCE):
-        rows = range(first, min(first + AT_ONCE, len(table)))
+    for first in range(0, len(table), CHUNKS_AT_ONCE):
+        rows = range(first, min(first + CHUNKS_AT_ONCE, len(table)))
         yield [(tuple(table.coords[row].tolist()), table.ref(row), known[row]) for row in rows]
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
+from frazil.fsck.tuning import FEW_OBJECTS
 from frazil.ids import ManifestId, NodeId, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, U64, RowSet, id_rows, range_ends
 from frazil.maintenance.listing import Objects, list_older
@@ -27,8 +28,6 @@ Names: TypeAlias = npt.NDArray[np.bytes_]
 SourceVersion: TypeAlias = tuple[str, str | int | None]
 """Location and checksum of a virtual reference."""
 
-FEW_OBJECTS: Final = 256
-"""So many objects are asked for one by one; listing all others with them would take longer."""
 ALL: Final = datetime.max.replace(tzinfo=UTC)
 
 

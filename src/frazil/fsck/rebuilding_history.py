@@ -42,7 +42,7 @@ def plan_history(
 ) -> tuple[list[RepairStep], list[str], RepairState]:
     """Plan where branches go back to, and what is cut out; return the state after that.
 
-    `tips` tells where a branch should go, if somebody knows better.
+    `tips` says where a branch should go, if the caller knows.
     """
     bad = _unreadable(state)
     if not bad:
@@ -200,7 +200,7 @@ def rebuild_refs(
 ) -> tuple[list[RepairStep], list[str]]:
     """Plan the files of branches that cannot be read, and of main if there is none.
 
-    `tips` tells where branches were, as far as somebody knows.
+    `tips` says where branches were, as far as the caller knows.
     """
     steps: list[RepairStep] = []
     losses: list[str] = []
@@ -260,8 +260,8 @@ def fix_config_file(storage: Storage) -> ConfigFix | None:
     for key in _backups(storage, CONFIG_KEY):
         older = storage.get(key)
         if older is not None and is_readable(older):
-            return ConfigFix(*_told(CONFIG_KEY, key), older)
-    return ConfigFix(*_told(CONFIG_KEY, None))
+            return ConfigFix(*_restored_config(CONFIG_KEY, key), older)
+    return ConfigFix(*_restored_config(CONFIG_KEY, None))
 
 
 def fix_config(storage: Storage, info: RepoInfo) -> ConfigFix | None:
@@ -272,8 +272,8 @@ def fix_config(storage: Storage, info: RepoInfo) -> ConfigFix | None:
         blob = storage.get(key)
         older = None if blob is None else read_repo(blob, key)[0]
         if older is not None and not [*check_config(older.config, key)]:
-            return ConfigFix(*_told(REPO_KEY, key), config=older.config)
-    return ConfigFix(*_told(REPO_KEY, None))
+            return ConfigFix(*_restored_config(REPO_KEY, key), config=older.config)
+    return ConfigFix(*_restored_config(REPO_KEY, None))
 
 
 def _backups(storage: Storage, key: str) -> list[str]:
@@ -291,7 +291,7 @@ def is_readable(blob: bytes) -> bool:
     return True
 
 
-def _told(target: str, backup: str | None) -> tuple[RepairStep, str]:
+def _restored_config(target: str, backup: str | None) -> tuple[RepairStep, str]:
     detail = "no configuration" if backup is None else f"the configuration of {backup}"
     lost = "there is no older one" if backup is None else f"that of {backup} takes its place"
     return RepairStep(

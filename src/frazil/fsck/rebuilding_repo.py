@@ -2,7 +2,7 @@
 
 Before each change the repo object is copied below `overwritten/`, so that the newest backup lacks
 the last change only. If that was a commit, its files are there. A version 2 snapshot does not name
-its parent; its log tells what it changed, and a parent is one from which exactly that leads to it.
+its parent. Its log says what it changed: the parent is the snapshot that differs by just that.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class _Growth:
     losses: list[str]
 
     def tips(self) -> list[tuple[SnapshotId, str]]:
-        """Those that became tips."""
+        """The snapshots that became tips."""
         return [(one, branch) for one, branch in self.attached if self.branches[branch] == one]
 
     def is_changed(self, base: RepoInfo) -> bool:

@@ -69,7 +69,7 @@ def repair(
     expected: RepairPlan | None = None,
     progress: Tell | None = None,
 ) -> RepairPlan:
-    """Plan how to bring back a damaged repository, and do it if told so.
+    """Plan how to bring back a damaged repository, and do it if `apply`.
 
     Before a file is overwritten, a copy is kept below `overwritten/`. Branches change by new
     commits, so that every state before the repair can still be read.
@@ -83,7 +83,7 @@ def repair(
         tips: snapshots that lost branches are known to have been at, where a plan says that it
             had to assume something.
         expected: a plan made before; nothing is done unless the plan is still the same.
-        progress: is told how far the work is.
+        progress: is called with the progress so far.
 
     Raises:
         ConflictError: the repository changed meanwhile, or its plan is not the expected one.
@@ -312,8 +312,8 @@ class _Repair:
     def _reset_branch(self, step: RepairStep) -> None:
         """Move a branch away from a snapshot that still cannot be read.
 
-        Whoever brings the file back may come between a look and the move: so there is another
-        look after it.
+        The file may be brought back between the check and the move, so it is checked again
+        afterwards.
 
         Raises:
             ConflictError: somebody else has moved the branch, or the file is back.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise, product
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from frazil.ingestion.parsers import Format
 from frazil.ingestion.plans import IngestPlan, PlannedArray, missing_value
 from frazil.ingestion.records import Array, InputFile, Shape, VariableOrigin
 from frazil.ingestion.sources import bad_file, look
+from frazil.ingestion.tuning import TASK_BYTES
 from frazil.ingestion.writing import write_values
 from frazil.session import ForkSession
 from frazil.statistics.recording import Held, Recorder
@@ -112,10 +113,6 @@ def digest(options: Mapping[str, Any], origin: VariableOrigin) -> bytes:
     is_text = values.dtype.kind == "T"
     state.update(repr(values.tolist()).encode() if is_text else np.ascontiguousarray(values).data)
     return state.digest()
-
-
-TASK_BYTES: Final = 64 << 20
-"""Values that a task has in memory, unless a single chunk has more."""
 
 
 @dataclass(frozen=True, slots=True)

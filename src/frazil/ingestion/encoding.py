@@ -28,6 +28,7 @@ from frazil.ingestion.records import (
     canonical,
     ordered_json,
 )
+from frazil.ingestion.tuning import ENCODINGS_KEPT
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from zarr.core.metadata import ArrayV3Metadata
 
 KEPT: Final = ("data_type", "codecs", "fill_value", "storage_transformers")
-_CACHED: Final = 512
-"""Encodings that are parsed once; an archive has a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Meaning:
     codecs: str = "[]"
 
 
-@lru_cache(maxsize=_CACHED)
+@lru_cache(maxsize=ENCODINGS_KEPT)
 def encoding_of(meaning: Meaning) -> str:
     """The canonical encoding of arrays of a type whose bytes went through some codecs."""
     if meaning.dtype.kind == "O":
@@ -190,7 +189,7 @@ def encoded_dtype(encoding: str) -> np.dtype[Any]:
     return _dtype_of(canonical(json.loads(encoding)["data_type"]))
 
 
-@lru_cache(maxsize=_CACHED)
+@lru_cache(maxsize=ENCODINGS_KEPT)
 def _dtype_of(data_type: str) -> np.dtype[Any]:
     return data_types.dtype_of(json.loads(data_type))
 

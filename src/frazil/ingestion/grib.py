@@ -36,11 +36,10 @@ from frazil.ingestion.records import (
     ordered_json,
 )
 from frazil.ingestion.sources import bad_file, read_range
+from frazil.ingestion.tuning import INDEXES_KEPT
 
 STEP_HOURS: Final = "hours"
 _DTYPE: Final = np.dtype("<f4")
-_KEPT: Final = 4
-"""indexes of files that a process keeps"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +90,7 @@ def read_grib(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
     return made
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=INDEXES_KEPT)
 def index_of(source: InputFile) -> GribIndex:
     """What is in a file; kept for the tasks that follow."""
     url, size = source.url, source.identity.size if source.identity else 0
@@ -102,7 +101,7 @@ def index_of(source: InputFile) -> GribIndex:
         with open_message(header) as handle:
             message, attrs = describe_message(handle, offset, length, url)
         key = (message.variable, message.level_type)
-        if key not in found:  # some attributes, and the grid, are told by whole messages only
+        if key not in found:  # some attributes, and the grid, need the whole message
             with open_message(file.get(offset, length)) as handle:
                 message, attrs = describe_message(handle, offset, length, url)
                 if not found:

@@ -14,9 +14,8 @@ import numpy as np
 from frazil.ingestion.encoding import coordinate
 from frazil.ingestion.records import Array, FileVariable
 from frazil.ingestion.sources import bad_file
+from frazil.ingestion.tuning import GRIB_BLOCK
 
-BLOCK: Final = 64 << 10
-"""Bytes that are read at once."""
 _BITMAP: Final = b"\x06"
 """Section of the second edition with the bitmap; that with the values follows."""
 _VALUES: Final = b"\x07"
@@ -52,8 +51,9 @@ class Window:
         length = max(0, min(length, self.size - start))
         inside = start - self._start
         if inside < 0 or inside + length > len(self._block):
-            block = self._read(start, min(max(length, BLOCK), self.size - start)) if length else b""
-            if len(block) > BLOCK:
+            wanted = min(max(length, GRIB_BLOCK), self.size - start)
+            block = self._read(start, wanted) if length else b""
+            if len(block) > GRIB_BLOCK:
                 return block[:length]
             self._start, self._block, inside = start, block, 0
         return self._block[inside : inside + length]
@@ -63,7 +63,7 @@ class Window:
         if self.get(start, len(sign)) == sign:
             return start
         while start < self.size:
-            block = self.get(start, BLOCK)
+            block = self.get(start, GRIB_BLOCK)
             found = block.find(sign)
             if found >= 0:
                 return start + found
@@ -92,7 +92,7 @@ def messages(file: Window, url: str) -> Iterator[tuple[int, int, bytes]]:
 
 def _header(file: Window, offset: int, length: int) -> bytes:
     """A message without its bitmap and values, which are not needed to describe it."""
-    if length <= BLOCK:
+    if length <= GRIB_BLOCK:
         return file.get(offset, length)
     end = _end_of_header_1 if file.get(offset + 7, 1) == b"\x01" else _end_of_header_2
     return file.get(offset, min(length, end(file, offset, length)))

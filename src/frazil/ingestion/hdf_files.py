@@ -167,7 +167,7 @@ _HIDDEN: Final = frozenset([
     "REFERENCE_LIST", "CLASS", "DIMENSION_LIST", "NAME", "DIMENSION_LABELS", "_FillValue",
     "_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties", "_NCCOPY",
 ])  # fmt: skip
-"""what NetCDF and its dimensions need, and is told otherwise"""
+"""attributes that only NetCDF needs; what they say is in the metadata of Zarr"""
 
 
 class _NoWordsError(Exception):

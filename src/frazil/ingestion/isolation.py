@@ -3,7 +3,7 @@
 Libraries in C and Rust that meet a damaged file can abort the process, loop for ever or take all
 memory. Each thread that scans therefore uses a helper, which lives as long as it behaves: it is
 ended by its own alarm when a call takes too long, or it crashes. Either way the next call gets a
-new one, and the caller is told what happened.
+new one, and the caller gets an error that says what happened.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import IO, Any, Final, ParamSpec, TypeVar
 
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ingestion.tuning import IDLE_HELPERS, START_S
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -155,11 +156,6 @@ class _Helper:
             process.wait()
 
 
-IDLE: Final = 4
-"""Helpers that are kept for later calls."""
-START_S: Final = 0.5
-"""Seconds for which a call waits for a helper at work: a new one takes as long to start, and a
-processor."""
 _returned: Final = threading.Condition()
 _idle: list[_Helper] = []
 _at_work: list[_Helper] = []
@@ -188,7 +184,7 @@ def _put_back(helper: _Helper) -> None:
     with _returned:
         _at_work.remove(helper)
         _returned.notify()
-        if len(_idle) < IDLE:
+        if len(_idle) < IDLE_HELPERS:
             _idle.append(helper)
             return
     atexit.unregister(helper.stop)
@@ -238,7 +234,7 @@ def serve_parser(modules: Sequence[str]) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries may print; what is printed is no answer
     for module in modules:
-        with contextlib.suppress(ImportError):  # whoever needs it will be told
+        with contextlib.suppress(ImportError):  # a parser that needs it will raise this again
             import_module(module)
     while True:
         try:

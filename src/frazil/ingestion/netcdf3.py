@@ -23,9 +23,8 @@ from frazil.ingestion.records import (
     ordered_json,
 )
 from frazil.ingestion.sources import bad_file, read_head
+from frazil.ingestion.tuning import HEADER_BYTES
 
-FIRST: Final = 64 << 10
-"""Bytes read first; most headers fit."""
 LARGEST_HEADER: Final = 64 << 20
 """Larger headers are refused: real ones have at most a few megabytes."""
 _DIMENSIONS, _VARIABLES, _ATTRIBUTES = 0x0A, 0x0B, 0x0C
@@ -131,7 +130,7 @@ def _variable(
 
 
 def _read_header(source: InputFile, size: int) -> _Header:
-    length, url = FIRST, source.url
+    length, url = HEADER_BYTES, source.url
     while True:
         data = read_head(url, min(length, max(size, 1)), source.options)
         try:
@@ -160,7 +159,7 @@ class _Parser:
         """The whole header."""
         records = self._number(self._count)
         if records < 0:
-            detail = "the number of records is not told, as in a file being written"
+            detail = "the number of records is missing, as in a file being written"
             raise bad_file(detail, self._url)
         dims = [(self._name(), self._number(self._count)) for _ in range(self._list(_DIMENSIONS))]
         if any(length < 0 for _, length in dims):

@@ -1,4 +1,4 @@
-"""Which format a file has, told by its first bytes and never by its name, and what reads it."""
+"""The format of a file, recognised by its first bytes and never by its name, and its parser."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from frazil.ingestion.records import (
     VariableOrigin,
 )
 from frazil.ingestion.sources import bad_file, local_path, look, read_head, read_whole
+from frazil.ingestion.tuning import FILES_KEPT
 
 
 class Format(StrEnum):
@@ -143,8 +144,6 @@ def _has_records(data: bytes) -> bool:
     return isinstance(found, dict) and "record_size" in found
 
 
-_KEPT: Final = 16
-"""files that a process keeps parsed, for tasks that read from them again"""
 _SCANNERS: Final = {
     Format.NETCDF3: "netcdf3:scan_netcdf3",
     Format.ZARR: "zarrs:scan_zarr",
@@ -214,7 +213,7 @@ def _parsed(source: InputFile, found: Format) -> ParsedFile:
     return parsed
 
 
-_kept = lru_cache(maxsize=_KEPT)(_parsed)
+_kept = lru_cache(maxsize=FILES_KEPT)(_parsed)
 
 
 def folder_identity(variables: Sequence[FileVariable]) -> Identity:

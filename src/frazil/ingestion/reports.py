@@ -84,7 +84,7 @@ class IngestReport(ReportView):
     def lines(self) -> Iterator[str]:
         """The report for people."""
         for failure in self.failures:
-            yield safe(f"failed: {_told(failure)}")
+            yield safe(f"failed: {_failure_text(failure)}")
         for finding in self.findings:
             yield f"{finding.level}: {finding}"
 
@@ -92,7 +92,7 @@ class IngestReport(ReportView):
         return "\n".join([f"ingest {self.status}: {len(self.files)} file(s)", *self.lines()])
 
 
-def _told(failure: ScanFailure) -> str:
+def _failure_text(failure: ScanFailure) -> str:
     """What was wrong with a file, which is named once."""
     name = display_url(failure.url)
     return failure.error if name in failure.error else f"{name}: {failure.error}"
@@ -118,7 +118,7 @@ class IngestRefusedError(InvalidInputError):
 def refused(report: IngestReport) -> IngestRefusedError:
     """The error for an ingest that cannot be done, with its report."""
     errors = [
-        *map(_told, report.failures),
+        *map(_failure_text, report.failures),
         *map(str, report.errors),
     ]
     count = len(errors)

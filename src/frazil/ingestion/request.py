@@ -11,13 +11,12 @@ from frazil import texts
 from frazil.errors import invalid_option
 from frazil.ingestion.parsers import parse_format
 from frazil.ingestion.plans import IngestMode, PlanOptions
+from frazil.ingestion.tuning import REFS_BY_TASKS
 from frazil.masking import MaskedRecord
 from frazil.spelling import nearest
 
 Files: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
-REFS_BY_TASKS: Final = 1_000_000
-"""Arrays with so many references have their manifests written by tasks."""
 FAIL: Final = "fail"
 SKIP: Final = "skip"
 TELL: Final = "tell"
@@ -97,7 +96,7 @@ class IngestRequest(MaskedRecord):
     append: bool = False
     on_error: str = FAIL
     gaps: str = TELL
-    """whether a coordinate that jumps is told, or refused"""
+    """whether gaps in a coordinate are reported, or refused"""
     dry_run: bool = False
     message: str | None = None
     format: str | None = None

@@ -160,7 +160,7 @@ def _require_names(variable: FileVariable, url: str) -> None:
 
 
 def _require_countable(variable: FileVariable, url: str) -> None:
-    """Refuse chunks that cannot be stored, or not be told apart by a number."""
+    """Refuse more chunks than can be stored or numbered."""
     if max(variable.grid, default=0) > MAX_CHUNKS or prod(variable.grid) > MAX_NUMBER:
         grid = " x ".join(map(str, variable.grid))
         raise bad_file(
@@ -176,7 +176,7 @@ def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
 
 
 def _settled(variables: Sequence[FileVariable]) -> list[FileVariable]:
-    """Variables whose dimensions without a name are told apart by their lengths."""
+    """Variables whose unnamed dimensions are named by their lengths."""
     lengths: list[int] = []
     made = []
     for variable in variables:

@@ -27,6 +27,7 @@ from obstore.store import LocalStore
 from frazil import config
 from frazil.errors import ErrorKind, InvalidInputError, StorageError, invalid_option, unsuitable
 from frazil.ingestion.records import Identity
+from frazil.ingestion.tuning import CLIENTS_KEPT
 from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
 from frazil.model.location import parse_location
@@ -47,8 +48,6 @@ FILE: Final = "file://"
 WEB: Final = ("http://", "https://")
 ABSENT: Final = (FileNotFoundError, foreign.NotFoundError)
 _WILD: Final = re.compile(r"[*?\[]")
-_CLIENTS: Final = 32
-"""Clients that are kept open, one for each bucket or host with its options."""
 
 
 def as_url(text: str | os.PathLike[str]) -> str:
@@ -105,7 +104,7 @@ def client_for(url: str, options: Mapping[str, Any] | None = None) -> ObjectStor
 _LOCAL_CLIENT: Final = LocalStore()
 
 
-@lru_cache(maxsize=_CLIENTS)
+@lru_cache(maxsize=CLIENTS_KEPT)
 def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectStore:
     """A client; the last argument is a process setting that is part of the cache key."""
     given = dict(options)

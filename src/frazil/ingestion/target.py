@@ -1,8 +1,7 @@
 """Where an ingest goes: the repository as it was when the plan was made, and the session for it.
 
-A plan says where the parts of files go behind what is there, so that it holds for one snapshot.
-The session begins at that snapshot and says what the plan relied on; when others were quicker,
-the ingest plans again.
+A plan appends files to the arrays of one snapshot and is valid for that snapshot only. The session
+begins there and names what the plan relied on. If others have changed that, the ingest plans again.
 
 References point to places for which the repository gets virtual chunk containers.
 """
@@ -112,7 +111,7 @@ def covering(config: RepositoryConfig, locations: Iterable[str]) -> list[str]:
 
 
 def access(prefixes: Iterable[str], options: Mapping[str, Any]) -> dict[str, AnyCredential | None]:
-    """Credentials for containers whose files we were told how to reach."""
+    """Credentials for containers, as far as options say how to reach their files."""
     made: dict[str, Any] = {}
     for prefix in prefixes:
         maker = MAKERS.get(prefix.partition("://")[0])

@@ -61,7 +61,7 @@ _JPEG: Final = frozenset([6, 7, 33007, 34892])
 
 
 def scan_tiff(source: InputFile) -> ParsedFile:
-    """The first image of a TIFF file; overviews and further pages are left out, and noted."""
+    """The first image of a TIFF file; overviews and further pages are left out, with a note."""
     with _opened(source) as file:
         page = file.pages[0]
         further = max(len(file.pages), _described(page)) - 1 + len(page.subifds or ())
@@ -79,8 +79,8 @@ def scan_tiff(source: InputFile) -> ParsedFile:
         f"{further} further images are not taken": further > 0,
         "a value for no data that pixels cannot have is not taken": is_unheld,
     }
-    told = tuple(note for note, is_so in notes.items() if is_so)
-    return ParsedFile([image, *_coordinates(image, half)], notes=told)
+    shown = tuple(note for note, is_so in notes.items() if is_so)
+    return ParsedFile([image, *_coordinates(image, half)], notes=shown)
 
 
 def _described(page: Any) -> int:  # noqa: ANN401  (of tifffile)

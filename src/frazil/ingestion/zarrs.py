@@ -48,7 +48,7 @@ def zarr2_variable(
             made = zarr3_document(meta, attrs, unset=math.nan)
             encoding = _encoding(encoding_in(made), len(made["shape"]))
     except (KeyError, TypeError, ValueError) as error:
-        detail = f"the array {name!r} cannot be told in terms of Zarr 3: {error}"
+        detail = f"the array {name!r} cannot be expressed in Zarr 3: {error}"
         raise bad_file(detail, url) from None
     return variable_from(name, made, encoding, references)
 

@@ -1,10 +1,10 @@
 """Kinds of work that exclude each other: each says that it is at work, and then looks around.
 
-Whoever moves garbage to the trash or back copies bytes that somebody may be erasing, who would not
-see the copies. And what comes back from the trash may be named by new refs, of which a collection
-that has looked at the refs before knows nothing. Each writes an object before it looks for those of
-the other kinds: so at least one of two sees the other, and is refused. Who was killed leaves the
-object, which counts for a day.
+Moving garbage to the trash or back copies bytes, and a purge that runs meanwhile would miss the
+copies. Snapshots that come back from the trash may get new refs, and a collection that has read the
+refs before would miss these. So each job first writes an object and then looks for those of the
+other kinds: at least one of two jobs sees the other, and stops. The object of a job that was killed
+counts for a day.
 """
 
 from __future__ import annotations

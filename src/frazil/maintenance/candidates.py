@@ -1,7 +1,7 @@
 """What may be garbage, found before the refs are read: so it is never what is written meanwhile.
 
 A full collection lists everything. An incremental one looks at what expired snapshots referred to,
-and lists neither chunks nor manifests. Which ones have expired is told by the repo object: it keeps
+and lists neither chunks nor manifests. The repo object says which ones have expired: it keeps
 the ids of pruned ancestors for their transaction logs, and its backups hold the history from before
 each expiry. Where snapshot files name their parents there is no such list, and the folder of
 snapshots, one file a commit, is listed. Uploads of sessions that never committed are in no
@@ -121,7 +121,7 @@ def _needed_by(
 
 
 def _present(storage: Storage, files: list[ManifestFile]) -> list[ManifestFile]:
-    """Those of some manifests whose files are there."""
+    """The manifests whose files exist."""
     found = fan_out(storage.head, [f"{MANIFESTS}{file.id}" for file in files])
     return [file for file, item in zip(files, found, strict=True) if item is not None]
 

@@ -56,7 +56,7 @@ class _Named:
 
     @cached_property
     def _keys(self) -> RowSet | None:
-        """The beginnings of their rows; None when that cannot be told."""
+        """The beginnings of their rows; None if they are not known."""
         context, found = self._context, RowSet(RANGE_WIDTH)
         if context.generation.is_legacy:
             return None

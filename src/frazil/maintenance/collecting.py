@@ -7,8 +7,8 @@ Whatever has come into use is spared.
 Where a ref may be made to any snapshot file, snapshots are copied below `trash/` before they go. A
 writer that makes a ref checks afterwards that its snapshot is there, and the collection looks at
 the refs after deleting: one of the two sees the other. If it is the collection, the copies are put
-back and everything is planned anew. Whoever erases data must not miss copies, and nobody else may
-put them back: so a collection that makes some keeps both away.
+back and everything is planned anew. A purge must not miss the copies, and nothing else may put
+them back: so a collection that makes copies keeps both away.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packin
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import INITIAL_SNAPSHOT_ID, crockford_many, is_below, node_path
+from frazil.maintenance.tuning import ITEM_PACKS
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.combining import concat
 from frazil.model.nodes import ArrayNode
@@ -35,8 +36,6 @@ I64: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 MIN_DEAD_SHARE: Final = 0.3
 """Objects with a smaller unused share stay: more than two bytes would be copied to free one."""
-ITEM_PACKS: Final = 4
-"""Packs that one item of work fills, where a runner does it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

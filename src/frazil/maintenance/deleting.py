@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError, StorageError
 from frazil.maintenance.listing import Objects
+from frazil.maintenance.tuning import DISK_BATCH
 from frazil.model.history import to_micros
 from frazil.storage.base import Listed, Storage
 from frazil.storage.local import LocalStorage
@@ -25,8 +26,6 @@ from frazil.storage.pool import fan_out
 
 BATCH: Final = 1000
 """Keys of one request, the most that S3 takes."""
-DISK_BATCH: Final = 1 << 16
-"""On a disk a request is a call of ours, which spreads its work over threads by itself."""
 MAX_MESSAGES: Final = 10
 """Errors of one collection that are reported in full."""
 OnDeleted: TypeAlias = Callable[[list[str]], None]

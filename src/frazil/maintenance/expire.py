@@ -19,7 +19,7 @@ from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs
 from frazil.errors import ConflictError, InternalError, RefNotFoundError
 from frazil.formats.snapshot import decode_snapshot
-from frazil.ids import SnapshotId, texts_of
+from frazil.ids import SnapshotId
 from frazil.maintenance.candidates import of_snapshots
 from frazil.maintenance.collecting import CollectionOptions, carry_out
 from frazil.maintenance.deleting import DeleteLimits, deletable_before
@@ -218,29 +218,6 @@ class Expiration:
     edit: Edit
 
 
-def expire_snapshots(
-    context: Context,
-    older_than: datetime,
-    *,
-    delete_expired_branches: bool = False,
-    delete_expired_tags: bool = False,
-) -> set[str]:
-    """Release the snapshots written before a time from the history; return their ids.
-
-    Roots, the tip of main and, unless they are to be deleted, the targets of other refs stay.
-
-    Raises:
-        FormatError: snapshots of this generation cannot expire.
-    """
-    done = expire(
-        context,
-        older_than,
-        delete_expired_branches=delete_expired_branches,
-        delete_expired_tags=delete_expired_tags,
-    )
-    return set(texts_of(done.released))
-
-
 def expire(
     context: Context,
     older_than: datetime,
@@ -248,35 +225,21 @@ def expire(
     retain_last: int = 1,
     delete_expired_branches: bool = False,
     delete_expired_tags: bool = False,
+    dry_run: bool = False,
 ) -> Expired:
-    """The same, but for the last ones of each branch; tell also which refs were deleted."""
-    context.generation.require_expiry()
-    require_writable(context, "expire snapshots")
-    limit = ExpiryLimit(to_micros(older_than), retain_last)
-    return _expire(context, limit, delete_expired_branches, delete_expired_tags, dry_run=False)
+    """Release the snapshots written before a time from the history.
 
-
-def plan_expiry(
-    context: Context,
-    older_than: datetime,
-    *,
-    retain_last: int = 1,
-    delete_expired_branches: bool = False,
-    delete_expired_tags: bool = False,
-) -> Expired:
-    """Tell what `expire` would do now, changing nothing.
+    Roots, the last `retain_last` of each branch, the tip of main and, unless they are to be
+    deleted, the targets of other refs stay. `dry_run` only reports what would be done now.
 
     Raises:
         FormatError: snapshots of this generation cannot expire.
     """
     context.generation.require_expiry()
+    if not dry_run:
+        require_writable(context, "expire snapshots")
     limit = ExpiryLimit(to_micros(older_than), retain_last)
-    return _expire(context, limit, delete_expired_branches, delete_expired_tags, dry_run=True)
-
-
-def _expire(
-    context: Context, limit: ExpiryLimit, branches: bool, tags: bool, *, dry_run: bool
-) -> Expired:
+    branches, tags = delete_expired_branches, delete_expired_tags
     match context.refs:
         case RepoObjectRefs() as refs:
             return _by_repo_object(refs, limit, branches=branches, tags=tags, dry_run=dry_run)
@@ -377,12 +340,14 @@ def expire_with_files(
     context.generation.require_expiry()  # before the clock of the store is asked for
     limits = WalkLimits()
     cutoff = deletable_before(context.place, unsafe_minimum_age, dry_run=dry_run) or END_OF_TIME
-    lost = {
-        "delete_expired_branches": delete_expired_branches,
-        "delete_expired_tags": delete_expired_tags,
-    }
-    work = plan_expiry if dry_run else expire
-    done = work(context, older_than, retain_last=retain_last, **lost)
+    done = expire(
+        context,
+        older_than,
+        retain_last=retain_last,
+        delete_expired_branches=delete_expired_branches,
+        delete_expired_tags=delete_expired_tags,
+        dry_run=dry_run,
+    )
     found = of_snapshots(context, done.released, cutoff, limits, find_chunks)
     plan = plan_collection(context, found, limits, find_chunks, done if dry_run else None)
     if dry_run:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,10 @@ from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import U8, RowSet, id_rows
 from frazil.maintenance.listing import ID_NAME, batched
+from frazil.maintenance.tuning import PREFETCH
 from frazil.model.history import ManifestFile, SnapshotEntry
 from frazil.storage.assets import SNAPSHOTS, Assets
 from frazil.storage.pool import fan_out
-
-PREFETCH: Final = 64
-"""Snapshots that are in memory as a whole at one time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ def _tips(info: RepoInfo) -> list[SnapshotId]:
 
 
 def _unnamed(parts: tuple[Objects, ...], needed: _Needed) -> tuple[Objects, ...]:
-    """Those of snapshots, logs and manifests that are not needed."""
+    """The snapshots, logs and manifests that are not needed."""
     snapshots, logs, manifests = RowSet(), RowSet(), RowSet()
     snapshots.add_ids(needed.snapshots)
     logs.add(snapshots.rows())
@@ -171,7 +171,7 @@ def _unnamed(parts: tuple[Objects, ...], needed: _Needed) -> tuple[Objects, ...]
 def _unused(
     assets: Assets, chunks: Objects, needed: _Needed, limits: WalkLimits, find: FindChunks
 ) -> Objects:
-    """Those of some chunk objects that are not needed."""
+    """The chunk objects that are not needed."""
     return chunks.without(find(assets, needed.files(), limits)) if len(chunks) else chunks
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.ids import ObjectId
+from frazil.maintenance.tuning import MIN_PENDING
 from frazil.model.chunks import ChunkTable, ChunkType
 
 U8: TypeAlias = npt.NDArray[np.uint8]
@@ -17,8 +18,6 @@ Keys: TypeAlias = npt.NDArray[np.bytes_]
 
 ID_WIDTH: Final = ObjectId.width
 MAX_END: Final = np.uint64(2**64 - 1)
-MIN_PENDING: Final = 1 << 16
-"""Rows that are collected before they are sorted in; sorting fewer would cost more in all."""
 
 
 class RowSet:

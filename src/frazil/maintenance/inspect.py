@@ -348,7 +348,7 @@ def _pruned(context: Context, snapshot_id: SnapshotId) -> tuple[SnapshotId, ...]
 
 
 def inspect_file(blob: bytes, key: str) -> Described:
-    """A file of whatever kind, told from its bytes and its key."""
+    """A file of any kind, recognised by its bytes and its key."""
     if key.startswith(CHUNKS):
         return {"file_type": "chunk", "size_bytes": len(blob)}
     if key.startswith("refs/"):

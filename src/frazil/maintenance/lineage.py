@@ -92,7 +92,7 @@ def carried_marks(table: SnapshotTable, gone: Mask) -> dict[SnapshotId, Metadata
     Work that was done once stays done, although the commits that say so leave the history.
     """
     if not any(key.encode() in table.columns.arena for key in MARK_KEYS):
-        return {}  # nobody has to read the metadata of a long history in vain
+        return {}  # without marks, the metadata of a long history need not be read
     parents = table.columns.rows["parent"].tolist()
     found: dict[SnapshotId, Metadata] = {}
     for row in orphaned(table, gone):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.tuning import HEADS_AT_ONCE, NAMES_AT_ONCE
 from frazil.model.history import Micros, to_micros
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
@@ -39,11 +40,7 @@ SECOND: Final = 1_000_000
 """in microseconds"""
 GONE: Final = (0, 1 << 60)
 """Size and time of what is not there any more: never old enough to delete."""
-HEADS_AT_ONCE: Final = 4096
-"""Objects that are asked for their sizes in one batch."""
 END_OF_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
-BATCH: Final = 1 << 16
-"""Names that are turned into columns at once."""
 _DIGITS: Final = np.zeros(128, np.uint8)
 _DIGITS[np.frombuffer(ALPHABET.encode(), np.uint8)] = np.arange(32, dtype=np.uint8)
 _IS_DIGIT: Final = np.zeros(128, np.bool_)
@@ -77,11 +74,11 @@ class Objects:
         return int(self.sizes.sum())
 
     def without(self, kept: RowSet) -> Objects:
-        """Those that are not in a set."""
+        """The objects that are not in a set."""
         return self.where(~kept.contains(self.ids))
 
     def older(self, storage: Storage, cutoff: datetime) -> Objects:
-        """Those that were written before a time, where that is not known yet."""
+        """The objects written before a time; a local disk is asked if the listing had no times."""
         if self.is_measured or not isinstance(storage, LocalStorage):
             return self
         found = storage.measure(self.prefix, crockford_many(self.ids))
@@ -109,7 +106,7 @@ class Objects:
         return Objects(self.prefix, self.ids[first:end], self.sizes[first:end])
 
     def where(self, rows: npt.NDArray[np.bool_]) -> Objects:
-        """Those picked by a mask."""
+        """The objects that a mask selects."""
         return replace(self, ids=self.ids[rows], sizes=self.sizes[rows])
 
 
@@ -143,7 +140,7 @@ def list_older(storage: Storage, prefix: str, cutoff: datetime) -> Objects:
         if is_older(item.created_at, cutoff) and ID_NAME.fullmatch(name):
             names.append(name)
             sizes.append(item.size_bytes)
-            if len(names) == BATCH:
+            if len(names) == NAMES_AT_ONCE:
                 pack()
     pack()
     return Objects(prefix, np.concatenate(id_parts), np.concatenate(size_parts))
@@ -195,7 +192,7 @@ def parse_letters(letters: U8) -> U8:
 
 
 def measured(storage: Storage, prefix: str, ids: U8, cutoff: datetime) -> Objects:
-    """Those of some objects that are there and were written before a time, with their sizes."""
+    """The objects that exist and were written before a time, with their sizes."""
     objects = Objects(prefix, ids, np.zeros(len(ids), np.uint64), is_measured=False)
     if not len(ids) or isinstance(storage, LocalStorage):
         return objects.older(storage, cutoff)

@@ -18,10 +18,11 @@ import numpy.typing as npt
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.maintenance.expire import plan_expiry
+from frazil.maintenance.expire import expire
 from frazil.maintenance.id_sets import ID_WIDTH, U8
 from frazil.maintenance.listing import batched
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
+from frazil.maintenance.tuning import SNAPSHOTS_AT_ONCE
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode
@@ -33,8 +34,6 @@ UsageBy: TypeAlias = Literal["array", "snapshot", "branch"]
 BY: Final = ("array", "snapshot", "branch")
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
-SNAPSHOTS_AT_ONCE: Final = 32
-"""Snapshots that are fetched in one batch."""
 PartKey: TypeAlias = tuple[ManifestId, NodeId]
 """The references of one array in one manifest."""
 
@@ -123,7 +122,7 @@ def _kept(
     context: Context, entries: Mapping[SnapshotId, SnapshotEntry], older_than: datetime
 ) -> set[SnapshotId]:
     """The snapshots that an expiry leaves, or that a ref holds all the same."""
-    released = plan_expiry(context, older_than).released
+    released = expire(context, older_than, dry_run=True).released
     tips = {*context.refs.branches().values(), *context.refs.tags().values()}
     return {one for one in entries if one not in released} | tips
 

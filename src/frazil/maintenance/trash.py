@@ -29,6 +29,7 @@ from frazil.maintenance.deleting import (
     safe_cutoff,
 )
 from frazil.maintenance.listing import Objects, is_older
+from frazil.maintenance.tuning import MOVED_BYTES
 from frazil.run import by_size
 from frazil.storage.assets import ATTRIBUTES, CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Attributes, Listed, Storage
@@ -37,8 +38,6 @@ from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
 TRASH: Final = "trash/"
-MOVED_AT_ONCE: Final = 256 << 20
-"""Bytes of objects in memory while they are copied."""
 RESTORED_FIRST: Final = (ATTRIBUTES, *reversed(PHASES))
 
 
@@ -65,7 +64,7 @@ def put_aside(context: Context, garbage: Objects, batch: str, limits: DeleteLimi
         StorageError: too many deletes in a row have failed.
     """
     report = DeleteReport()
-    for part in by_size(garbage.sizes.tolist(), MOVED_AT_ONCE, BATCH):
+    for part in by_size(garbage.sizes.tolist(), MOVED_BYTES, BATCH):
         group = garbage.part(part.start, part.stop)
         keys = [*map(context.key_in_place, group.keys())]
         troubles = copy_aside(context.place, keys, batch, _attributes(garbage.prefix))
@@ -188,7 +187,7 @@ def _restore(
 ) -> list[Listed]:
     """Put objects back; tell which were still there."""
     found: list[Listed] = []
-    for part in by_size([item.size_bytes for item in items], MOVED_AT_ONCE, BATCH):
+    for part in by_size([item.size_bytes for item in items], MOVED_BYTES, BATCH):
         group = [items[number] for number in part]
         keys = [item.key for item in group]
         done = fan_out(partial(_put_one_back, place, above, attributes), keys)
@@ -212,7 +211,7 @@ def _put_one_back(place: Storage, above: str, attributes: Attributes, key: str) 
 
 
 def discard(storage: Storage, batch: str) -> DeleteReport:
-    """Delete for good what was put aside; what cannot go is told."""
+    """Delete for good what was put aside; report what could not be deleted."""
     report = DeleteReport()
     keys = [item.key for item in storage.list(f"{TRASH}{batch}/")]
     try:

@@ -46,7 +46,8 @@ from frazil.formats.ref_files import (
 )
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
 from frazil.ids import SnapshotId
-from frazil.maintenance.file_history import PREFETCH, read_file_history
+from frazil.maintenance.file_history import read_file_history
+from frazil.maintenance.tuning import PREFETCH
 from frazil.model.config import StorageRetriesSettings
 from frazil.model.history import (
     JSON,

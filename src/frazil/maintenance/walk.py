@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import U8, RowSet
 from frazil.maintenance.lineage import ids_where, reachable
 from frazil.maintenance.listing import batched
+from frazil.maintenance.tuning import DECODED_REF_BYTES
 from frazil.model.history import ManifestFile
 from frazil.run import Runner
 from frazil.storage.assets import Assets
@@ -24,9 +25,6 @@ from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
 
 T = TypeVar("T")
-
-DECODED_REF_BYTES: Final = 128
-"""Memory of one reference while its manifest is open: the unpacked file and the columns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,9 +247,9 @@ def follows_expired(context: Context, entry: SnapshotEntry) -> bool:
 
 
 def was_adopted(context: Context, snapshot_id: SnapshotId, root: SnapshotId) -> bool:
-    """Whether expiry made a snapshot the child of the root, without a word in the history.
+    """Whether expiry made a snapshot the child of the root, which the history does not say.
 
-    Its own log then does not account for all that it has.
+    The log of such a snapshot does not list all its nodes.
     """
     before = {node.id for node in context.assets.snapshot(root).nodes}
     nodes = {node.id for node in context.assets.snapshot(snapshot_id).nodes} - before
@@ -262,7 +262,7 @@ def was_adopted(context: Context, snapshot_id: SnapshotId, root: SnapshotId) -> 
 def expired_base(snapshot_id: SnapshotId) -> SessionStateError:
     """The error for versions that can no longer be compared."""
     return SessionStateError(
-        "what both sides have in common has expired and is gone, so nobody can tell who changed "
+        "what both sides have in common has expired and is gone, so it is not known who changed "
         "what; name a snapshot to compare with as the base",
         kind=ErrorKind.MERGE_BASE_EXPIRED,
         snapshot=snapshot_id,

@@ -35,7 +35,7 @@ class Contested:
 
 Outcome: TypeAlias = "Side | Contested | None"
 SHOWN_CHUNKS: Final = 16
-"""Chunks of a conflict that are told in full; the others are counted."""
+"""Chunks of a conflict that are listed; the others are counted."""
 
 
 class ConflictKind(StrEnum):

@@ -212,8 +212,8 @@ class LoggedChunks:
 def logged_between(context: Context, base: SnapshotId, tip: SnapshotId) -> LoggedChunks | None:
     """What the logs say of all commits after `base` up to `tip`.
 
-    None if that is not the whole story: a log is gone, `tip` does not descend from `base` by
-    parents alone, or `base` is a root, to which expiry may have moved anybody.
+    None if that is incomplete: a log is gone, `tip` does not descend from `base` by parents alone,
+    or `base` is a root, below which expiry may have put any snapshot.
     """
     logs: list[TransactionLog] = []
     if tip != base and _is_root_or_gone(context, base):

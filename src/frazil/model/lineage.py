@@ -1,7 +1,7 @@
 """What a commit says of its origin in its metadata, and reading it back; pure.
 
-Snapshots have one parent in the format. A merge commit names the other in its metadata, so that
-what was merged once is known to be merged; a squashed one names what it stands for.
+Snapshots have one parent in the format. A merge commit names the other parent in its metadata,
+so that later merges know it; a squashed commit names the commits that it replaces.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _texts(value: JSON) -> list[str]:
 
 
 def _ids(texts: Iterable[str]) -> tuple[SnapshotId, ...]:
-    """The ids among some texts; metadata is what anybody wrote there."""
+    """The texts that are ids; metadata may hold anything."""
     found: list[SnapshotId] = []
     for text in texts:
         try:

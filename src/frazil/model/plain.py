@@ -27,7 +27,7 @@ def to_micros(when: datetime) -> Micros:
 
 
 MAX_MICROS: Final = to_micros(datetime.max.replace(tzinfo=UTC))
-"""Later times cannot be told to a user; a file that has one is damaged."""
+"""Python has no later times; a file with one is damaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The base of all configuration records: optional settings, checked when they are set.
 
-None means unset. The default that then counts is kept with the field, so that it is written
-down once, for the engine and for display.
+None means unset. The default is kept with the field, once for the engine and for display.
 """
 
 from __future__ import annotations

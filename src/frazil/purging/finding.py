@@ -161,7 +161,7 @@ def find(context: Context, wanted: PurgeTarget, own: Collection[str] = ()) -> Pu
 
 
 def _identified(storage: Storage, wanted: PurgeTarget) -> tuple[PurgeTarget, set[str]]:
-    """What is meant with the ids of its nodes, and keys of snapshots that have its path in them."""
+    """The target with the ids of its nodes, and keys of snapshots whose bytes hold its path."""
     nodes = set(wanted.nodes)
     traces: set[str] = set()
     for key, blob in snapshot_blobs(storage):

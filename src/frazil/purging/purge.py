@@ -59,7 +59,7 @@ from frazil.storage.pool import fan_out
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
 
-MOST_TOLD: Final = 100
+SHOWN_NAMES: Final = 100
 """Names that a report lists."""
 LEFT_BY_UPGRADES: Final = (
     PRESERVED,
@@ -186,7 +186,7 @@ def _report_of(
         objects_deleted=len(plan.deleted),
         objects_overwritten=len(plan.overwritten),
         bytes_erased=plan.bytes_erased,
-        virtual_sources=tuple(map(shown_url, sorted(found.sources)[:MOST_TOLD])),
+        virtual_sources=tuple(map(shown_url, sorted(found.sources)[:SHOWN_NAMES])),
         still_referenced=tuple(sorted(shared.values())),
         backups=sum(1 for _ in storage.list(OVERWRITTEN)),
     )
@@ -390,6 +390,6 @@ def _verify(context: Context, found: PurgeMatches, plan: Erasure) -> Verificatio
         snapshots=count,
         manifests=len(manifests),
         objects=checked,
-        leftovers=tuple([*left, *there][:MOST_TOLD]),
+        leftovers=tuple([*left, *there][:SHOWN_NAMES]),
         unnamed_objects=erasing.unnamed_objects(storage),
     )

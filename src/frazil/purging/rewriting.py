@@ -142,7 +142,7 @@ class Rewriter:
         known: Mapping[ManifestId, ManifestFile],
         used: dict[ManifestId, ManifestFile],
     ) -> Node:
-        """A node with the manifests that replace its old ones, which are noted in `used`."""
+        """A node with the manifests that replace its old ones, which are added to `used`."""
         if not isinstance(node, ArrayNode):
             return node
         refs: list[ManifestRef] = []

@@ -80,9 +80,9 @@ class Audit(Namespace):
             ancestors: False checks only what refs point to, not what that descends from.
             deep: decode every chunk.
             virtual: ask the sources of virtual chunks, which must be authorised.
-            max_findings: how many are told in full; the rest is counted.
+            max_findings: how many are reported in full; the rest is counted.
             runner: where files are read; threads of this process by default.
-            progress: is told how far the work is.
+            progress: is called with the progress so far.
 
         Raises:
             RefNotFoundError: a ref does not exist.
@@ -115,7 +115,7 @@ class Audit(Namespace):
             version: the snapshot to check; None means all that branches and tags reach.
             virtual: also ask whether the sources of virtual chunks changed.
             runner: where files are read; threads of this process by default.
-            progress: is told how far the work is.
+            progress: is called with the progress so far.
         """
         from frazil.fsck.checking import verify
 
@@ -143,7 +143,7 @@ class Audit(Namespace):
             path: an array, or a group above some.
             dry_run: only tell what would be read.
             runner: what has others read chunks, such as tasks of Spark.
-            progress: is told how far the work is.
+            progress: is called with the progress so far.
 
         Raises:
             NodeNotFoundError: there is no node at `path`.

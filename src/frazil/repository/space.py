@@ -79,7 +79,7 @@ class Space(Namespace):
             metadata: of the commit.
             dry_run: only tell what would be done.
             runner: what has others copy chunks, such as tasks of Spark.
-            progress: is told how far the work is.
+            progress: is called with the progress so far.
 
         Raises:
             NodeNotFoundError: there is no node at `path`.
@@ -148,7 +148,7 @@ class Space(Namespace):
             runner: what has others read manifests, such as tasks of Spark.
         """
         from frazil.maintenance.deleting import DeleteLimits
-        from frazil.maintenance.expire import expire, expire_with_files, plan_expiry
+        from frazil.maintenance.expire import expire, expire_with_files
         from frazil.maintenance.walk import chunks_by
 
         self._context.generation.require_expiry()
@@ -169,8 +169,9 @@ class Space(Namespace):
             )
             done, files = with_files.expired, with_files.files
         else:
-            work = plan_expiry if dry_run else expire
-            done = work(self._context, older_than, retain_last=retain_last, **lost)
+            done = expire(
+                self._context, older_than, retain_last=retain_last, **lost, dry_run=dry_run
+            )
         released = tuple(sorted(map(str, done.released)))
         cutoff = min(older_than, to_datetime(done.cutoff))
         return ExpiryReport(cutoff, released, done.branches, done.tags, files)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from frazil.async_twins import async_twin, in_thread
+from frazil.ids import texts_of
 from frazil.model.values import (
     ChunkStorageStats,
     GCSummary,
@@ -26,15 +27,16 @@ class UpkeepMethods(RepositoryHandle):
         delete_expired_tags: bool = False,
     ) -> set[str]:
         """Release snapshots older than a time from the history, and return their ids."""
-        from frazil.maintenance import expire
+        from frazil.maintenance.expire import expire
 
         require_writable(self._context)
-        return expire.expire_snapshots(
+        done = expire(
             self._context,
             older_than,
             delete_expired_branches=delete_expired_branches,
             delete_expired_tags=delete_expired_tags,
         )
+        return set(texts_of(done.released))
 
     def garbage_collect(
         self,

@@ -22,6 +22,7 @@ from typing import BinaryIO, Final, TypeAlias
 import pyspark.worker
 from pyspark.daemon import manager
 
+from frazil.spark.tuning import INPUT_BUFFER
 from frazil.spark.worker import freeze_imports
 
 LOADED: Final = (
@@ -32,8 +33,6 @@ LOADED: Final = (
     "frazil.spark.reading.cells",
     "frazil.spark.reading.chunk_rows",
 )
-BUFFER: Final = 64 * 1024
-"""Bytes of a task's input that are read at a time."""
 
 Main: TypeAlias = Callable[[BinaryIO, BinaryIO], None]
 """Reads one task, or several, from the first file and answers in the second."""
@@ -55,7 +54,7 @@ class PromptReader(io.RawIOBase):
         self._connection = connection
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True, as files that can be read do."""
         return True
 
     def fileno(self) -> int:
@@ -79,7 +78,7 @@ def promptly(main: Main) -> Main:
                 main(infile, outfile)
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            main(io.BufferedReader(PromptReader(connection), BUFFER), outfile)
+            main(io.BufferedReader(PromptReader(connection), INPUT_BUFFER), outfile)
 
     return work
 

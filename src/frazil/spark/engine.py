@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from frazil.errors import SessionStateError, invalid_option
 from frazil.run import LocalRunner, Runner
 from frazil.spark.sessions import active_session, require_java, require_pyspark
+from frazil.spark.tuning import FEW_BYTES, FEW_ITEMS
 from frazil.spelling import nearest
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ AUTO: Final = "auto"
 LOCAL: Final = "local"
 SPARK: Final = "spark"
 ENGINES: Final = (AUTO, LOCAL, SPARK)
-FEW_ITEMS: Final = 64
-"""Files, or portions of a copy, that this process does sooner than Spark starts,"""
-FEW_BYTES: Final = 1 << 30
-"""unless they are larger than that in all."""
 
 
 def runner_for(engine: str = AUTO, master: str | None = None) -> Runner:

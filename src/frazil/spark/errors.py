@@ -1,4 +1,4 @@
-"""Errors of Spark's workers, told on the driver as what they are: one sentence of ours."""
+"""Errors of Spark's workers, raised on the driver as our own exceptions with one sentence."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def in_one_sentence(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def without_pyspark_logging() -> Iterator[None]:
-    """Keep PySpark from writing an error to stderr that is told in a better way."""
+    """Keep PySpark from writing an error to stderr that is raised in a better form."""
     from pyspark.logger import PySparkLogger  # it makes the logger, of a class of its own
 
     logger = PySparkLogger.getLogger(_PYSPARK_LOGGER)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from frazil.spark.sessions import session
 from frazil.spark.tasks import Batches, answers_of, application, pickled, unpacked
+from frazil.spark.tuning import CLUSTER_SLOTS, SMALL_ITEMS, TASKS_PER_SLOT, WAVE_ITEMS, WAVES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-WAVES: Final = 8
-"""A very long list is done in so many jobs,"""
-WAVE_ITEMS: Final = 256
-"""a shorter one in jobs of about so many items, since each takes a while to start."""
-TASKS_PER_SLOT: Final = 3
-"""Tasks for each core, so that slow ones even out."""
-CLUSTER_SLOTS: Final = 64
-"""Tasks that a cluster is taken to run at once where it does not tell."""
-SMALL_ITEMS: Final = 256 << 10
-"""Items with so many bytes in all go with the function of a job."""
 _LOCAL: Final = re.compile(r"local(?:-cluster)?\[(\d+|\*)")
 _SCHEMA: Final = pa.schema([("number", pa.int64()), ("item", pa.binary())])
 

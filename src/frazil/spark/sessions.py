@@ -225,7 +225,7 @@ def _text(value: object) -> str:
 
 
 def embedded_settings(*, short_lived: bool) -> dict[str, str]:
-    """Workers of the embedded session run the same Python as we do, unless told otherwise."""
+    """Workers of the embedded session run our Python, unless a setting says otherwise."""
     python = os.environ.get(_WORKER_PYTHON, sys.executable)
     made = {
         "spark.pyspark.python": python,

@@ -208,9 +208,9 @@ def reader_of(plan: Scan | AggregateScan | ReadPlan) -> DataSourceReader:
         return PlanReader(plan)
     from frazil.spark.reading.cells import Regions
     from frazil.spark.reading.partitions import plan_blocks
-    from frazil.spark.reading.skipping import without_hopeless
+    from frazil.spark.reading.skipping import without_excluded
 
-    return PlanReader(Regions(plan, without_hopeless(plan, plan_blocks(plan, plan.data_columns()))))
+    return PlanReader(Regions(plan, without_excluded(plan, plan_blocks(plan, plan.data_columns()))))
 
 
 class PlanReader(DataSourceReader):

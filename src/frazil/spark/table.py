@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from frazil.spark.jobs.value_diffs import DiffBy, diff_values
 from frazil.spark.location import location_of
@@ -12,6 +12,7 @@ from frazil.spark.reading.read import read, storage_texts
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session
 from frazil.spark.tasks import local_frame
+from frazil.spark.tuning import MANY_REFS
 from frazil.spark.upkeep.calls import call
 from frazil.spark.upkeep.fsck import fsck, verify
 from frazil.spark.upkeep.garbage import collect_garbage
@@ -22,10 +23,6 @@ from frazil.spark.upkeep.verbs import ORPHAN_AGE, TABLE, as_age, as_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-LARGE: Final = 200_000
-"""Chunk references from which on executors do what the driver does else."""
 
 
 class FrazilTable(ProcedureMethods):
@@ -167,7 +164,7 @@ class FrazilTable(ProcedureMethods):
         target = location_of(self._url, self._options)
         repository = target.location.open()
         files = repository.list_manifest_files(target.snapshot(repository))
-        return sum(file.num_chunk_refs for file in files) > LARGE
+        return sum(file.num_chunk_refs for file in files) > MANY_REFS
 
     def changes(
         self, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None

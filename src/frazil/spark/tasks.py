@@ -29,6 +29,7 @@ from frazil.spark.location import (
     reachable_target,
 )
 from frazil.spark.reading.columns import arrow_schema, row_batch
+from frazil.spark.tuning import ANSWER_BYTES, LEAST_TASKS, MOST_TASKS
 from frazil.texts import as_text
 from frazil.tip import Tip
 from frazil.transaction.opened import context_of
@@ -41,13 +42,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 Options: TypeAlias = Mapping[str, Any]
 """Options of the data source: `storage.*`, `virtual.*`, `authorize-virtual-chunk-access`."""
 
-LEAST_TASKS: Final = 16
-"""A job has at least so many tasks, if it has as many items,"""
-MOST_TASKS: Final = 10_000
-"""and at most so many: each costs the driver some milliseconds."""
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
-ANSWER_BYTES: Final = 32 << 20
-"""Answers that a task returns together."""
 _ANSWER: Final = "answer binary"
 _ANSWER_SCHEMA: Final = pa.schema([("answer", pa.binary())])
 
@@ -209,7 +204,7 @@ def answers_of(frame: DataFrame, work: Callable[[Batches], Iterable[R]]) -> Iter
 def map_batches(
     frame: DataFrame, work: Callable[[Batches], Batches], schema: StructType | str
 ) -> DataFrame:
-    """Rows made of the rows of a frame by tasks whose errors can be told on the driver."""
+    """Rows made of the rows of a frame by tasks, whose errors are raised on the driver."""
 
     version = frazil.__version__
 

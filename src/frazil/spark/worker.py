@@ -15,22 +15,19 @@ from typing import Final
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.location import Pinned, RepositoryLocation, open_pinned
+from frazil.spark.tuning import REPOSITORIES_KEPT, SESSIONS_KEPT
 
 _IS_WORKER: Final = "SPARK_REUSE_WORKER"
 """Spark sets it for the processes that run Python for it."""
-REPOSITORIES: Final = 8
-"""Repositories that a worker keeps open, with their caches,"""
-SESSIONS: Final = 16
-"""and sessions: jobs on several snapshots take turns."""
 
 
-@lru_cache(maxsize=REPOSITORIES)
+@lru_cache(maxsize=REPOSITORIES_KEPT)
 def repository(location: RepositoryLocation) -> Repository:
     """The repository at a place, opened once in this process; for its assets, not its refs."""
     return location.open()
 
 
-@lru_cache(maxsize=SESSIONS)
+@lru_cache(maxsize=SESSIONS_KEPT)
 def session_at(pinned: Pinned) -> Session:
     """A read-only session at a snapshot, opened once in this process."""
     return open_pinned(pinned, repository(pinned.location))

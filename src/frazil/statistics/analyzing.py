@@ -21,13 +21,7 @@ from frazil.model.chunks import ChunkTable
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Tell
 from frazil.run import LocalRunner, Runner, by_size, run_with_progress
-from frazil.statistics.files import (
-    MANY_FILES,
-    StatisticsIndex,
-    list_files,
-    put_together,
-    read_index,
-)
+from frazil.statistics.files import StatisticsIndex, list_files, put_together, read_index
 from frazil.statistics.measuring import measure
 from frazil.statistics.publishing import store_rows
 from frazil.statistics.records import (
@@ -40,22 +34,15 @@ from frazil.statistics.records import (
     row_keys,
     shapes,
 )
+from frazil.statistics.tuning import BYTES_AT_ONCE, HELD_ROWS, MANY_FILES, TASK_BYTES, TASK_CHUNKS
 from frazil.storage.base import Bytes
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
-TASK_BYTES: Final = 16 << 20
-"""Stored bytes that one item of work reads, unless a single chunk is larger."""
-TASK_CHUNKS: Final = 1024
-"""Chunks of a task at most."""
-AT_ONCE: Final = 4 << 20
-"""Stored bytes in memory at a time, with the same exception."""
 LARGEST: Final = 1 << 32
 """Bytes of a decoded chunk; larger ones are left alone."""
-HELD_ROWS: Final = 1 << 16
-"""Rows that are kept before they are written to a file."""
-MOST_TOLD: Final = 10
+SHOWN_PROBLEMS: Final = 10
 """Unreadable chunks that are named; the rest is counted."""
 
 
@@ -135,7 +122,7 @@ def analyze(
         of_one = held.setdefault(plan.decodings[number].id, [])
         of_one.append(answer.rows)
         read, failed = read + answer.bytes_read, failed + answer.failed
-        problems += answer.problems[: MOST_TOLD - len(problems)]
+        problems += answer.problems[: SHOWN_PROBLEMS - len(problems)]
         if sum(map(len, of_one)) >= HELD_ROWS:
             decoding = plan.decodings[number].id
             files += store_rows(context, {decoding: held.pop(decoding)}, state.base_id)
@@ -238,7 +225,7 @@ class Measure:
                 read += len(data)
                 _enter(decoding, data, tuple(full[row]), tuple(inside[row]), rows, row)
             except (FormatError, StorageError, InvalidInputError) as error:
-                if len(problems) < MOST_TOLD:
+                if len(problems) < SHOWN_PROBLEMS:
                     problems.append(f"{node.path} {tuple(refs.coords[row].tolist())}: {error}")
             else:
                 done[row] = True
@@ -253,7 +240,7 @@ class Measure:
             decoding.layout.chain.encoded_limit(tuple(shape))
             for shape in shapes(decoding.layout.grid, refs.coords)[0].tolist()
         ]
-        for part in by_size(refs.length.tolist(), AT_ONCE):
+        for part in by_size(refs.length.tolist(), BYTES_AT_ONCE):
             good = []
             for row in part:
                 try:

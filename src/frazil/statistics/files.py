@@ -4,9 +4,8 @@ They lie below `frazil/statistics/`, in a folder for each decoding, beside the r
 files, which nothing of the format looks at. What is in them is foreign as everything that comes
 from storage: sizes are checked before memory is taken, and a damaged file is no file.
 
-A file is made empty first and filled by a conditional write: whoever erases data deletes empty
-files too, so that those who were about to fill them cannot tell what was erased, even if they are
-slow, or killed half-way.
+A file is created empty and filled by a conditional write. A purge deletes empty files too, so that
+a slow writer cannot fill its file with statistics of data that were erased meanwhile.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ INDEX_ROWS: Final = 1 << 22
 COPIES: Final = 3 * ROW.itemsize
 """Bytes that it takes to put a row in its place."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
-MANY_FILES: Final = 16
-"""From so many files of one decoding on, they are put together."""
 TRIES: Final = 5
 """How often somebody who erases may be in the way."""
 _NAME: Final = re.compile(re.escape(PREFIX) + r"([0-9a-f]{32})/[0-9a-z]{1,64}")
@@ -120,26 +117,25 @@ def load_file(place: Storage, item: Listed) -> Rows | None:
 
 
 def store(
-    place: Storage, decoding: bytes, rows: Rows, may_be_told: Callable[[], bool] = lambda: True
+    place: Storage, decoding: bytes, rows: Rows, is_allowed: Callable[[], bool] = lambda: True
 ) -> list[str] | None:
-    """Write rows to files of their own and tell their keys; None when they may not be told.
+    """Write rows to new files and return their keys; None if that is not allowed any more.
 
-    `may_be_told` is asked when the files are there, and empty. Whoever erases data first sees to
-    it that the answer is no, and then deletes files, which cannot be filled any more. So rows of
-    erased data are not written, whatever comes between.
+    `is_allowed` is called once the files exist, empty. A purge first makes it return False and
+    then deletes files, which cannot be filled any more. So rows of erased data are never written.
     """
     parts = [rows[first : first + FILE_ROWS] for first in range(0, len(rows), FILE_ROWS)]
     for _ in range(TRIES):
         empty = [_made_empty(place, decoding) for _ in parts]
         keys = [key for key, _ in empty]
-        is_told = may_be_told()
-        if is_told and not any(
+        may_fill = is_allowed()
+        if may_fill and not any(
             isinstance(place.put_if(key, encode(decoding, part), version), LostRace)
             for (key, version), part in zip(empty, parts, strict=True)
         ):
             return keys
         place.delete_many(keys)
-        if not is_told:
+        if not may_fill:
             return None
     return None
 
@@ -184,7 +180,7 @@ class StatisticsIndex:
     rows: Rows
     files: int = 0
     disputed: int = 0
-    """keys of which files told different things"""
+    """keys for which files differ"""
 
     def find(self, wanted: Rows) -> I64:
         """The rows with the keys of others; -1 where there is none."""
@@ -305,7 +301,7 @@ def drop_rows(place: Storage, keep: Keep, before: datetime | None = None) -> Dro
 def _forget(place: Storage, item: Listed, keep: Keep) -> int | None:
     """Drop rows of one file and tell how many; None if others were there first."""
     if not item.size_bytes:
-        _delete(place, item.key)  # whoever has made it cannot fill it any more
+        _delete(place, item.key)  # its writer cannot fill it any more
         return 0
     try:
         found = load_file(place, item)

@@ -101,7 +101,7 @@ class Measured:
                 values = values[tuple(slice(0, n) for n in inside)]
             measure(self._decoding.decoder.decode(values), self._rows, row)
         except (FormatError, InvalidInputError):
-            return  # whoever reads it is told
+            return  # reading the chunk will raise the error
         found = 0
         for part in data:
             found = google_crc32c.extend(found, np.frombuffer(part, np.uint8))

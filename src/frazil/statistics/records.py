@@ -216,7 +216,7 @@ def shapes(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, I64]:
 
 
 def cell_counts(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, Flags]:
-    """How many cells of the array chunks have, and where that can be told: 64 bits may not do."""
+    """How many cells of the array each chunk has, and where that number fits into 64 bits."""
     inside = shapes(grid, coords)[1]
     fits: Flags = inside.prod(axis=1, dtype=np.float64) <= MOST_CELLS
     return np.where(fits, inside.prod(axis=1), 0), fits

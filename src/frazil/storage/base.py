@@ -190,7 +190,7 @@ class Storage(ABC, HasRepr):
         return fan_out(work, items)
 
     def list_between(self, prefix: str, first: str, last: str) -> Iterator[Listed]:
-        """Those of `list(prefix)` whose names begin with `first` or later, and before `last`.
+        """The part of `list(prefix)` whose names begin with `first` or later, and before `last`.
 
         Names are what follows the prefix. Stores that can skip to a key do, so that several
         processes share a long listing.

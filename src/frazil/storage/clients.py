@@ -33,7 +33,7 @@ _ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
 
 
 class _SharedClients:
-    """The last clients of a process, for whoever asks for the same again.
+    """The last clients of a process, which later requests for the same place get again.
 
     Opening one takes ten milliseconds, and its first request a connection. The environment and
     the switches of the process are part of what a client is made of.

@@ -1,8 +1,8 @@
-"""Conditional writes to an object store whose outcome is known, or told to be in doubt.
+"""Conditional writes to an object store whose outcome is known, or reported as unknown.
 
 After a lost reply, a second attempt looks like a lost race. So every write carries a random id, is
-attempted once, and is read back when its outcome is unknown. If somebody else has written since,
-reading back does not tell, and the lost race says so.
+attempted once, and is read back when its outcome is unknown. If another writer has written
+since, reading back does not help, and the returned `LostRace` says so.
 """
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ class DiskCache:
             thread_pool().submit(self.trim)
 
     def trim(self) -> int:
-        """Delete the entries used longest ago if there are too many; tell what is left, in bytes.
+        """Delete the entries used longest ago if there are too many; return the bytes left.
 
-        Nothing is done while somebody else is at it.
+        Does nothing while another process does it.
         """
         try:
             with self._turn() as is_ours:

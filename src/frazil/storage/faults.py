@@ -1,4 +1,4 @@
-"""Errors of obstore told in our own words, once for all object stores.
+"""Errors of obstore in our own words, for all object stores.
 
 The text of a foreign error may show user names, signatures or tokens in a URL, so only a
 cleaned part of it is kept and the foreign error is never chained.
@@ -180,7 +180,7 @@ def fault(error: BaseException, action: str, key: str, where: str) -> FrazilErro
 
 
 def _target(error: BaseException) -> str | None:
-    """Where a store redirects to, which obstore does not tell: a bare request is told it too."""
+    """Where a store redirects to. obstore does not say, so a bare request asks again."""
     asked = _ASKED.search(str(error))
     if asked is None:
         return None

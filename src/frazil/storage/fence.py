@@ -1,10 +1,10 @@
 """Keeps obstore at the hosts that were named: it follows redirects and has no setting against it.
 
-At another host it leaves `Authorization` and cookies out of its request. Headers of the caller,
-session tokens, encryption keys, and the address that it comes from with all of its query (as
-`Referer`) it sends along. So all other hosts are put behind a proxy at port 0, where nothing can
-listen: a redirect elsewhere ends before a byte is sent. Hosts are compared without their ports. If
-    the caller uses a proxy, there is no such fence.
+To another host obstore sends neither `Authorization` nor cookies. But it does send headers of the
+caller, session tokens, encryption keys, and (as `Referer`) the old address with its query. So all
+other hosts are put behind a proxy at port 0, where nothing can listen: a redirect elsewhere ends
+before a byte is sent. Hosts are compared without their ports. If the caller uses a proxy, there is
+no such fence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Listing below an S3 prefix with empty parts, `/p` or `a//b`, which obstore refuses to spell.
 
-The request is one of obstore's presigned ones, so that all its ways to find keys serve here too:
-what it takes for the bucket's name carries the query of a listing.
+obstore presigns the request, so that all its ways to find credentials work here too. The query of
+the listing is passed as a part of the bucket's name.
 """
 
 from __future__ import annotations

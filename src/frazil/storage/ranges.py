@@ -16,7 +16,7 @@ def near_ranges(
 ) -> Sequence[Sequence[int]]:
     """Numbers of ranges of objects, those together that one request can answer.
 
-    The first of each group has the smallest start. Ranges that are not told in full stand alone.
+    The first of each group has the smallest start. Ranges without a start or an end stand alone.
     """
     groups: list[list[int]] = []
     at: tuple[Any, int, int] | None = None
@@ -42,7 +42,7 @@ class WantedRange(MaskedRecord):
     """A range of an object, and what the object must still be."""
 
     url: str
-    """as it is told"""
+    """as messages show it"""
     key: str
     """as it is asked for"""
     start: int

@@ -1,4 +1,4 @@
-"""Requests to one web server, which can be told what obstore cannot: where redirects may lead.
+"""Requests to one web server, with control over redirects, which obstore does not offer.
 
 A caller who names a server has not named any other one. A redirect to another host, port or scheme
 is refused unless that address was allowed, and even then carries none of the headers along.
@@ -334,7 +334,7 @@ def _is_near(host: str, proxies: Mapping[str, str]) -> bool:
 def _proxy_url(text: str) -> str:
     """The address of a proxy, with its scheme.
 
-    Others than those that speak plain HTTP would get user and password in a way that was not meant.
+    Other schemes than http are refused: such proxies would get user and password in another way.
     """
     url = text if "://" in text else f"http://{text}"
     try:

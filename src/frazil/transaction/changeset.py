@@ -81,16 +81,7 @@ class ChangeSet:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was ever changed."""
-        return not (
-            self.touched
-            or self.new_groups
-            or self.new_arrays
-            or self.updated_groups
-            or self.updated_arrays
-            or self.deleted_groups
-            or self.deleted_arrays
-            or any(self.chunks.values())
-        )
+        return not (self.touched or self.changes_nodes or any(self.chunks.values()))
 
     @property
     def changes_nodes(self) -> bool:

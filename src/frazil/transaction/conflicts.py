@@ -1,9 +1,9 @@
-"""Which of our changes clash with somebody's commit.
+"""Which of our changes conflict with a commit of others.
 
 *Ours* is the change set of a session, *theirs* the transaction log of one commit made since the
-session began, with the hierarchy of its snapshot. Nodes are compared by their ids: what stands at
-a path may be somebody else's by now. Whatever is not a conflict here must come out right: each
-change of either side is in the result, and the log of ours tells of all that it changed.
+session began, with the hierarchy of its snapshot. Nodes are compared by their ids: there may
+be another node at a path by now. Where no conflict is found, the result must have the changes of
+both sides, and our log must list all of ours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Coords: TypeAlias = npt.NDArray[np.uint32]
 class LazyHierarchy(Mapping[str, Node]):
     """The hierarchy of a snapshot; it is read when the first node is asked for.
 
-    Who only writes chunks, as most do, never looks at the nodes of others.
+    Most sessions only write chunks and never need the nodes of others.
     """
 
     def __init__(self, load: Callable[[], Sequence[Node]]) -> None:

@@ -285,7 +285,7 @@ def summarise(
 ) -> TransactionLog:
     """The transaction log of a commit on top of some nodes.
 
-    Without nodes it also tells of deletions that somebody else was quicker with.
+    Without nodes it also lists nodes that another commit has deleted before.
     """
     gone = changes.deleted_ids()
     if base is not None:

@@ -1,7 +1,7 @@
 """Merging a fork into its session: which changes are taken, and what cannot be combined.
 
-A fork may have seen some of the session's changes and not others; nodes are told apart by their
-ids. Where both wrote a chunk the fork's is taken, which is how workers divide their work.
+A fork may have seen some of the session's changes and not others; nodes are distinguished by
+their ids. Where both wrote a chunk the fork's is taken, which is how workers divide their work.
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ def _check_places(ours: ChangeSet, theirs: ChangeSet) -> None:
 def require_same_meaning(
     ours: ChangeSet, theirs: ChangeSet, document_of: Callable[[bool, NodeId], bytes | None]
 ) -> None:
-    """Check that what one side wrote to an array is read as it was meant under both.
+    """Check that chunks of each side are still decoded correctly with the metadata of the other.
 
-    `document_of` tells the metadata an array had when our session began, or theirs.
+    `document_of` returns the metadata that an array had when our session, or theirs, began.
 
     Raises:
         SessionStateError: one side gave an array other metadata than the other wrote for.
     """
     for is_ours, one, other in ((True, ours, theirs), (False, theirs, ours)):
         arrays, own = _described(other), _described(one)
-        # Who gave an array new metadata after the other has written for those.
+        # Arrays that one side wrote to, and whose metadata only the other side changed.
         for node_id in sorted((arrays.keys() & one.chunks.keys()) - one.updated_arrays.keys()):
             chunks, now = one.chunks[node_id], arrays[node_id]
             meant = own[node_id].user_data if node_id in own else document_of(is_ours, node_id)

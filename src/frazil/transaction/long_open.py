@@ -36,11 +36,10 @@ def was_long_ago(began: float) -> bool:
 
 
 def is_long_open(context: Context, changes: ChangeSet) -> bool:
-    """Whether changes were begun so long ago that collections may not spare them any more.
+    """Whether changes are so old that a garbage collection may have deleted their chunks.
 
-    Where a look costs nothing, a chunk tells how old it is, or that it has gone. Elsewhere, and
-    where changes use chunks of older snapshots, the clock of this machine must do: such snapshots
-    are required by the commit, and their chunks with them.
+    On storages where that is free, the age of a chunk is looked up. Elsewhere the clock of this
+    machine decides. It also does for chunks of older snapshots, which the commit requires to exist.
     """
     if was_long_ago(changes.began):
         return True
@@ -111,7 +110,7 @@ def confirm_chunks(context: Context, publication: Publication, changes: ChangeSe
 def _gone(keys: list[str], whose: str, cure: str) -> SessionStateError:
     return SessionStateError(
         f"{len(keys)} objects that {whose} wrote are gone: it took so long that a "
-        f"garbage collection took them for what nobody needs; {cure}",
+        f"garbage collection took them for garbage; {cure}",
         kind=ErrorKind.OBJECT_NOT_FOUND,
         key=keys[0],
     )

@@ -39,17 +39,16 @@ class _Unresolved:
 
 
 class UnresolvedCommits:
-    """What a session must remember of its own commits that may have landed unseen.
+    """Commits of a session of which it is not known whether they succeeded.
 
-    A commit is noted before it is tried, so that not even an interrupt between two lines can
-    make it forgotten.
+    A commit is recorded before it is tried, so that no interrupt can make it forgotten.
     """
 
     def __init__(self) -> None:
         self._open: list[_Unresolved] = []
 
     def begin(self, publication: Publication, saved: Saved) -> None:
-        """Note a commit that is about to be published."""
+        """Record a commit that is about to be published."""
         self._open.append(_Unresolved(publication, saved))
 
     def keep(self, changes: ChangeSet) -> None:

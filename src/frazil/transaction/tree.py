@@ -156,7 +156,7 @@ class NodeTree:
 
 
 def nodes_of(nodes: Sequence[Node], ids: Set[NodeId]) -> list[Node]:
-    """Those of some nodes that have one of these ids."""
+    """The nodes that have one of these ids."""
     if isinstance(nodes, NodeTable):
         return nodes.of_ids(ids) if ids else []
     return [node for node in nodes if node.id in ids] if ids else []

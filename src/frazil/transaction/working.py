@@ -158,8 +158,8 @@ class WorkingState:
     ) -> ChunkRef | None:
         """Where a chunk is; None when it was never written.
 
-        Who reads while others may commit gives the changes as they were before `node` was
-        looked up: an old node without its changes would show an old value.
+        A reader in a thread beside commits gives the changes as they were before it looked up
+        `node`: an old node without its changes would show an old value.
         """
         if not node.holds(coords):
             return None

@@ -58,7 +58,7 @@ def clone(
         target: an empty place: a storage, a path or a URL.
         message: of the commit, when one version is copied.
         runner: what copies; threads of this process by default.
-        progress: is told what is being done and how far it is.
+        progress: is called with the current step and the progress so far.
 
     Raises:
         AlreadyExistsError: there is something at the target.
@@ -126,7 +126,7 @@ def _clone_all(
     require_empty(target)
     # What the entry points, read first, lead to was there before the listing began.
     first = {key: storage.get(key) for key in _entries(storage)}
-    # Nor is anybody at work on the copy, whoever may be on the source.
+    # Marks of jobs at work on the source are not copied: none of them works on the copy.
     rest = [
         item
         for item in storage.list("")
@@ -147,7 +147,7 @@ def _clone_all(
 
 
 def _require_kept(source: Storage, made: Repository, entries: Sequence[str]) -> None:
-    """Take a copy back unless all that it lists or leads to is still in use where it comes from.
+    """Delete a copy unless all that it lists or refers to is still in use in the source.
 
     What is in use now was never garbage since the entry points were read, so that no collection
     has taken a part of it away before it was listed.

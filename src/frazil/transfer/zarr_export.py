@@ -74,7 +74,7 @@ def export(
         overwrite: write also where something is. Arrays of the same paths are replaced; what else
             is there stays.
         runner: what copies; threads of this process by default.
-        progress: is told what is being done and how far it is.
+        progress: is called with the current step and the progress so far.
 
     Raises:
         AlreadyExistsError: there is something at the target.

@@ -69,7 +69,7 @@ def import_zarr(
         branch: the branch to commit to.
         message: of the commit.
         runner: what copies; threads of this process by default.
-        progress: is told what is being done and how far it is.
+        progress: is called with the current step and the progress so far.
 
     Raises:
         NotFoundError: there is no Zarr store.

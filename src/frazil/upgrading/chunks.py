@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,16 +33,10 @@ from frazil.storage.pool import fan_out
 from frazil.storage.s3_place import S3Place
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, UpgradeSource
+from frazil.upgrading.tuning import MOVED_AT_ONCE, PORTION_BYTES, PORTION_CHUNKS
 
 Relocate: TypeAlias = Callable[[ChunkTable], ChunkTable]
 """Lets references point to where the chunk objects will be."""
-
-PORTION_BYTES: Final = 256 << 20
-"""Bytes that one thread or task copies: some seconds of work, so that a retry repeats little,"""
-PORTION_CHUNKS: Final = 2048
-"""and how many chunk objects it copies or links."""
-MOVED_AT_ONCE: Final = 1024
-"""Objects that are linked or copied between two looks at the whole."""
 
 
 @dataclass(frozen=True, slots=True)

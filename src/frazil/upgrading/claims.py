@@ -1,11 +1,10 @@
-"""Who is at work where a repository is upgraded, or its upgrade undone or cleaned up.
+"""The claim: an object that says whether an upgrade, its undoing or its cleanup is running.
 
-One object says so, which is only ever replaced in the version that was read. Upgrades that mean
-the same write the same bytes, so a second one joins the first. All else is for one at a time,
-because nothing can be deleted on a condition: undoing deletes files of the names that an upgrade
-writes, and cleaning up what undoing needs. A claim with holders therefore passes to somebody else
-only when it has not been renewed for a day by the clock of the store, as for all that is deleted.
-Who fails says so, and the claim stays without holders: the next one may come at once.
+It is only replaced conditionally, in the version that was read. Two upgrades to the same target
+write the same bytes, so the second joins the first. Everything else runs alone, because deletes are
+not conditional: undoing deletes keys that an upgrade writes, and cleaning up deletes what undoing
+needs. A claim with holders passes to others only if it has not been renewed for a day by the clock
+of the store. Work that fails gives up its hold, so that others may take the claim at once.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ FINISH: Final = {
     Work.CLEAN: "what an upgrade left is being deleted: finish that first, with "
     "`frazil upgrade URL --clean`",
 }
-"""What others are told who mean something else."""
+"""The error for others who want to do something else."""
 
 
 @dataclass(frozen=True, slots=True)

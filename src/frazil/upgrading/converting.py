@@ -28,10 +28,9 @@ from frazil.storage.lru import Lru
 from frazil.upgrading.chunks import Relocate
 from frazil.upgrading.sinks import Sink
 from frazil.upgrading.source import LEGACY_ID, UpgradeSource
+from frazil.upgrading.tuning import CACHED_REFS
 
 Tables: TypeAlias = Mapping[NodeId, ChunkTable]
-CACHED_REFS: Final = 2_000_000
-"""References of old manifests that are kept, since several arrays share one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.maintenance.deleting import BATCH
 from frazil.maintenance.upgrade import RefSet, is_whole, migrated, read_fenced
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
@@ -106,8 +107,8 @@ def _publish_files(source: UpgradeSource, refs: RefSet, config: JSON | None, cla
         """Write a file that nobody uses before the main branch is there."""
         place, found = source.place, source.place.fetch(key)
         assert not isinstance(found, Unchanged)
-        # Who helps may have published all: from then on only its version tells that somebody
-        # has changed a file, so that comes first.
+        # Another process may have published all; from then on files may be changed by commits,
+        # which only their versions show. So the version is read before the claim is checked.
         claim.hold()
         if place.head(main) is not None or (found is not None and found.data == data):
             return
@@ -168,10 +169,6 @@ def renamed(refs: RefSet, root: SnapshotId | None) -> RefSet:
         {name: new(id) for name, id in refs.tags.items()},
         {name: None if id is None else new(id) for name, id in refs.deleted_tags.items()},
     )
-
-
-AT_ONCE: Final = 1000
-"""Files that are deleted with one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +259,9 @@ def left_at(
 def delete_all(place: Storage, keys: Iterable[str], claim: Claim) -> None:
     """Delete files, in the order given, as long as the claim has not passed to anybody else."""
     todo = [*keys]
-    for at in range(0, len(todo), AT_ONCE):
+    for at in range(0, len(todo), BATCH):
         claim.hold()
-        require_deleted(place.delete_many(todo[at : at + AT_ONCE]))
+        require_deleted(place.delete_many(todo[at : at + BATCH]))
 
 
 def require_writable_place(place: Storage, action: str) -> None:

@@ -19,9 +19,7 @@ from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.storage.assets import file_attributes, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage, Unchanged
 from frazil.storage.pool import start_in_pool
-
-AT_ONCE: Final = 64
-"""Manifests that are on their way to the storage at a time."""
+from frazil.upgrading.tuning import MANIFESTS_AT_ONCE
 
 
 class Sink(ABC):
@@ -72,7 +70,7 @@ class WritingSink(Sink):
         if self._place.answers_inline:
             self._put(manifest_key(id), blob, "manifest")
         else:
-            if len(self._begun) >= AT_ONCE:
+            if len(self._begun) >= MANIFESTS_AT_ONCE:
                 self._finish()
             self._begun.append(start_in_pool(lambda: self._put(manifest_key(id), blob, "manifest")))
         return ManifestFile(id, len(blob), len(table))

@@ -326,6 +326,6 @@ def keep_once(place: Storage, key: str, found: Fetched) -> None:
 
 
 def _keep(place: Storage, key: str, found: Fetched) -> None:
-    """Keep a file as it was read: whoever helps may have written its successor since."""
+    """Keep a file as it was read: another process may have replaced it since."""
     if isinstance(place.copy_if(key, PRESERVED + key, found.version), LostRace):
         place.put(PRESERVED + key, found.data)

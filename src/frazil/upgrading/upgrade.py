@@ -1,8 +1,8 @@
 """The order of an upgrade. Each step may be interrupted, and does no harm when it is done again.
 
 A claim comes first, which keeps other upgrades away, then chunk objects, then manifests, logs and
-snapshots; none of that is seen by anybody. Then branches are fenced, so that nobody changes the
-old repository any more, and last the entry point of the new one is written.
+snapshots. Readers see none of that. Then branches are fenced, so that the old repository cannot be
+changed any more, and last the entry point of the new one is written.
 """
 
 from __future__ import annotations

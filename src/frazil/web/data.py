@@ -159,14 +159,14 @@ def plane(ask: Ask) -> Answer:
     windows = {}
     for axis, start in ask.numbered("s").items():
         windows[axis] = (start, ask.number(f"e{axis}", start + 1))
-    wish = SliceRequest(
+    request = SliceRequest(
         shown,
         ask.numbered("i"),
         windows,
         min(max(1, ask.number("most", 256)), 4096),
         decode=ask.text("raw") != "1",
     )
-    found = read_view(ask.session, ask.path, wish, ask.limits)
+    found = read_view(ask.session, ask.path, request, ask.limits)
     return Binary(found.packed(), ask.is_fixed)
 
 

@@ -1,8 +1,8 @@
 """Access control: host, origin, method and token are checked before anything else.
 
 A page of another site can make a browser send requests here, and a name of another site can be
-pointed here (DNS rebinding). The first is told by `Origin` and `Sec-Fetch-Site`, the second by
-`Host`: an address or a name we were given is ours, any other name is not.
+pointed here (DNS rebinding). `Origin` and `Sec-Fetch-Site` reveal the first, `Host` the
+second: only addresses and the names that we were given are ours.
 """
 
 from __future__ import annotations

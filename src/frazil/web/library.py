@@ -62,7 +62,7 @@ class ServedRepository(MaskedRecord):
             return self._repository
 
     def _known_words(self, repository: Repository) -> list[str]:
-        """Those of the authorised prefixes that this repository has a container for."""
+        """The authorised prefixes that this repository has a container for."""
         containers = {
             split_word(as_prefix(prefix))[0]
             for prefix in repository.config.virtual_chunk_containers or {}
@@ -184,7 +184,7 @@ class Library:
         return found
 
     def check(self) -> None:
-        """Open every repository, so that a wrong URL or prefix is told at once.
+        """Open every repository, so that a wrong URL or prefix is reported at once.
 
         Raises:
             FrazilError: one cannot be opened, and it is the only one.

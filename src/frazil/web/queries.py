@@ -2,7 +2,7 @@
 
 SELECT alone is not harmless in Spark: it reads files by their path (``csv.`/etc/passwd` ``), calls
 methods of Java (`reflect`) and starts programs (`TRANSFORM … USING`). So a query is parsed, all
-that it names is held against what is known, and what runs is written anew from what was checked.
+names in it are checked, and the SQL that runs is written anew from the checked parts.
 """
 
 from __future__ import annotations

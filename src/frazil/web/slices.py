@@ -84,7 +84,7 @@ def plan_view(
     shape: Sequence[int],
     chunks: Sequence[int],
     itemsize: int,
-    wish: SliceRequest,
+    request: SliceRequest,
     limits: RequestLimits,
 ) -> SliceView:
     """Work out what to read so that it fits the screen and the limits.
@@ -92,18 +92,18 @@ def plan_view(
     Raises:
         InvalidInputError: a single chunk is too large, or the request fits no array of the shape.
     """
-    _check(shape, wish)
+    _check(shape, request)
     spans = []
     for axis, length in enumerate(shape):
-        if axis not in wish.shown:
-            index = min(max(wish.at.get(axis, 0), 0), max(length - 1, 0))
+        if axis not in request.shown:
+            index = min(max(request.at.get(axis, 0), 0), max(length - 1, 0))
             spans.append(AxisSpan(index, min(index + 1, length)))
             continue
-        start, stop = wish.windows.get(axis, (0, length))
+        start, stop = request.windows.get(axis, (0, length))
         start = min(max(start, 0), length)
         stop = min(max(stop, start), length)
-        spans.append(AxisSpan(start, stop, max(1, -((start - stop) // max(wish.most, 1)))))
-    view = SliceView(tuple(spans), wish.shown)
+        spans.append(AxisSpan(start, stop, max(1, -((start - stop) // max(request.most, 1)))))
+    view = SliceView(tuple(spans), request.shown)
     while view.cells > limits.cells or _decoded(view, chunks, itemsize) > limits.decoded_bytes:
         widest = max(view.shown, key=lambda axis: view.spans[axis].count, default=None)
         if widest is None or view.spans[widest].count <= 1:
@@ -118,10 +118,10 @@ def plan_view(
     return view
 
 
-def _check(shape: Sequence[int], wish: SliceRequest) -> None:
-    if len(set(wish.shown)) != len(wish.shown) or len(wish.shown) > 2:
+def _check(shape: Sequence[int], request: SliceRequest) -> None:
+    if len(set(request.shown)) != len(request.shown) or len(request.shown) > 2:
         raise InvalidInputError("a picture has two different axes")
-    for axis in wish.shown:
+    for axis in request.shown:
         if not 0 <= axis < len(shape):
             raise InvalidInputError(f"the array has no axis {axis}")
 
@@ -154,14 +154,14 @@ class Cells:
         return len(head).to_bytes(4, "little") + head + body
 
 
-def read_view(session: Session, path: str, wish: SliceRequest, limits: RequestLimits) -> Cells:
+def read_view(session: Session, path: str, request: SliceRequest, limits: RequestLimits) -> Cells:
     """Read what a page asks for.
 
     Raises:
         FrazilError: it cannot be read, or is too much.
     """
     array = _opened(session, path)
-    view = plan_view(array.shape, array.largest_chunk, _itemsize(array), wish, limits)
+    view = plan_view(array.shape, array.largest_chunk, _itemsize(array), request, limits)
     index = tuple(
         slice(span.start, span.stop, span.step) if axis in view.shown else span.start
         for axis, span in enumerate(view.spans)
@@ -172,7 +172,7 @@ def read_view(session: Session, path: str, wish: SliceRequest, limits: RequestLi
     stored = stored.reshape(shape)
     if len(view.shown) == 2 and view.shown[0] > view.shown[1]:
         stored = stored.T
-    found, note = decode_values(path, stored, array.attrs, decode=wish.decode)
+    found, note = decode_values(path, stored, array.attrs, decode=request.decode)
     header: dict[str, Any] = {
         "shape": list(stored.shape),
         "dtype": str(array.dtype),
@@ -370,8 +370,8 @@ def exact_value(
     )
     if not inside:
         raise InvalidInputError(f"{path!r} has no cell {list(index)}")
-    wish = SliceRequest((), dict(enumerate(index)), {}, 1)
-    plan_view(array.shape, array.largest_chunk, _itemsize(array), wish, limits)
+    request = SliceRequest((), dict(enumerate(index)), {}, 1)
+    plan_view(array.shape, array.largest_chunk, _itemsize(array), request, limits)
     stored = np.asarray(array[tuple(index)])
     found, _ = decode_values(path, stored, array.attrs, decode=decode)
     if found.missing is not None and found.missing.all():

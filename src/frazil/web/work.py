@@ -71,7 +71,7 @@ class _Crew:
 class Workers:
     """Threads that answer requests, and others for what may take longer than a request.
 
-    Each repository has threads of its own, its crew: where a storage hangs, only its own pages
+    Each repository has threads of its own (its crew): where a storage hangs, only its own pages
     wait. Reports (checks, shares, garbage) may take minutes and have a thread of their own; what
     a page cannot do without (the graph, a comparison) does not wait for them.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -17,6 +17,7 @@ from frazil.model.nodes import ArrayNode, Coordinates, Dimension, ManifestRef
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.transaction.opened import context_of
+from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec, keeps_config
 from tests.support.nodes import array_document
 
@@ -28,6 +29,21 @@ DOCUMENT = array_document(9, chunks=(1,))
 def later() -> datetime:
     """A time after everything that was written so far."""
     return datetime.now(UTC) + timedelta(hours=1)
+
+
+COLLECTIONS: dict[str, Callable[[Repository], object]] = {
+    "full": lambda repo: repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE),
+    "incremental": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE),
+        unsafe_minimum_age=AT_ONCE,
+    ),
+    "quarantine": lambda repo: repo.space.collect_planned(
+        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
+        quarantine=True,
+        unsafe_minimum_age=AT_ONCE,
+    ),
+}
+"""All ways to collect garbage."""
 
 
 def make(storage: Storage, spec: Spec) -> Repository:

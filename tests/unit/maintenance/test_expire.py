@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from frazil.errors import ErrorKind, FormatError, ReadOnlyError, RefNotFoundError
-from frazil.maintenance.expire import expire_with_files, plan_expiry
+from frazil.maintenance.expire import expire, expire_with_files
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
@@ -95,7 +95,7 @@ def test_a_plan_tells_what_then_happens_and_changes_nothing(
     for commit in commits:
         cutoff = written_at(repo, commit)
         before, refs = keys(storage), repo.list_branches() | repo.list_tags()
-        plan = plan_expiry(context_of(repo), cutoff, **options)
+        plan = expire(context_of(repo), cutoff, **options, dry_run=True)
         assert keys(storage) == before
         assert {str(one) for one in plan.released} == repo.expire_snapshots(cutoff, **options)
         lost = refs - repo.list_branches() - repo.list_tags()
@@ -201,7 +201,7 @@ def doors(repo: Repository) -> dict[str, Callable[[], object]]:
     """All ways to take snapshots out of the history, or to be told which would go."""
     return {
         "expire": lambda: repo.expire_snapshots(later(), delete_expired_branches=True),
-        "plan": lambda: plan_expiry(context_of(repo), later()),
+        "plan": lambda: expire(context_of(repo), later(), dry_run=True),
         "expire with files": lambda: expire_with_files(
             context_of(repo), later(), unsafe_minimum_age=AT_ONCE
         ),

@@ -15,20 +15,11 @@ from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_repository
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec, generation_of
-from tests.unit.maintenance.samples import keys, later, make, put, values
+from tests.unit.maintenance.samples import COLLECTIONS, keys, later, make, put, values
 
 FIRST = "1CECHNKREP0F1RSTCMT0"
 CHANGES: dict[str, Callable[[Repository], object]] = {
-    "collect": lambda repo: repo.garbage_collect(later(), unsafe_minimum_age=AT_ONCE),
-    "incremental": lambda repo: repo.space.collect_planned(
-        repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE),
-        unsafe_minimum_age=AT_ONCE,
-    ),
-    "quarantine": lambda repo: repo.space.collect_planned(
-        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
-        quarantine=True,
-        unsafe_minimum_age=AT_ONCE,
-    ),
+    **COLLECTIONS,
     "empty the trash": lambda repo: repo.space.empty_trash(later(), unsafe_minimum_age=AT_ONCE),
     "restore the trash": lambda repo: repo.space.restore_trash(),
     "expire": lambda repo: repo.expire_snapshots(later(), delete_expired_branches=True),

@@ -17,8 +17,9 @@ from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.statistics import analyzing
 from frazil.statistics.analyzing import Measure
-from frazil.statistics.files import MANY_FILES, PREFIX
+from frazil.statistics.files import PREFIX
 from frazil.statistics.lookup import lookup
+from frazil.statistics.tuning import MANY_FILES
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.unit.statistics.samples import all_coords, files, known, make, require_true, write

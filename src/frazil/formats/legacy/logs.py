@@ -81,7 +81,7 @@ def _read_chunks(document: Document, value: Value) -> Coords:
 
 
 def encode_log(record: LogRecord, wrapping: Wrapping | None = None) -> bytes:
-    """Write a transaction log in the dialect of its record, wrapped as that does or as told."""
+    """Write a transaction log in the dialect of its record, wrapped as `wrapping` says."""
     layout = dialect_layout(record.dialect)
     if not layout.log_fields:
         raise FormatError("this dialect has no transaction logs", dialect=record.dialect.value)
@@ -121,9 +121,9 @@ def to_log(record: LogRecord, id: SnapshotId, arrays: Collection[NodeId]) -> Tra
 def from_log(log: TransactionLog, dialect: Dialect) -> LogRecord:
     """The log in the terms of G3.
 
-    The model does not tell whether the attributes of an array changed or the rest of its
-    metadata, so both are noted: a reader then sees a conflict too many rather than too few.
-    New nodes are noted among those with other attributes, as the libraries did.
+    The model does not say whether the attributes of an array changed or the rest of its metadata,
+    so both are recorded: readers then see one conflict too many rather than one too few. New nodes
+    are listed among those with changed attributes, as the libraries did.
     """
     if log.moved_nodes:
         raise FormatError("moves cannot be recorded in this generation", dialect=dialect.value)

@@ -30,7 +30,7 @@ from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, Virt
 
 
 def encode_manifest(record: ManifestRecord, wrapping: Wrapping | None = None) -> bytes:
-    """Write a manifest in the dialect of its record, wrapped as the dialect does or as told.
+    """Write a manifest in the dialect of its record, wrapped as usual or as `wrapping` says.
 
     Raises:
         InvalidInputError: the dialect cannot hold one of the references.

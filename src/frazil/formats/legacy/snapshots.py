@@ -215,7 +215,7 @@ def _dialect(
 
 
 def encode_snapshot(record: SnapshotRecord, wrapping: Wrapping | None = None) -> bytes:
-    """Write a snapshot in the dialect of its record, wrapped as the dialect does or as told.
+    """Write a snapshot in the dialect of its record, wrapped as usual or as `wrapping` says.
 
     Raises:
         InvalidInputError: the generation cannot hold one of its nodes.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import xarray as xr
 
@@ -31,13 +31,11 @@ from frazil.spark.jobs.block_tasks import (
 )
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import GatheredChunks, Options
+from frazil.spark.tuning import LEAST_TASKS, MOST_TASKS, PARTIAL_BYTES
 from frazil.spelling import require_known, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-BLOCK_BYTES: Final = 64 << 20
-"""Decoded bytes that a task should work on."""
 
 
 class BlockJobOptions(TypedDict, total=False):
@@ -64,7 +62,7 @@ class BlockJobOptions(TypedDict, total=False):
     target_options: Options | None
     """the same for `target`"""
     progress: Tell | None
-    """is told what is being done and how far it is"""
+    """is called with the current step and the progress so far"""
 
 
 def map_blocks(
@@ -198,7 +196,7 @@ class _Run:
         writing.rely_on_dimensions(self._place, *{dim for each in plan for dim in each.dims})
         fork = ForkSession.with_nodes_of(writing)
         filling = replace(work, fork=fork, place=self._place, outputs=tuple(kept))
-        workers = max(1, min(work.count, tasks.MOST_TASKS))
+        workers = max(1, min(work.count, MOST_TASKS))
         if work.over:
             found = _reduce(runner.spark, filling, progress)
         else:
@@ -264,13 +262,13 @@ def _reduce(spark: SparkSession, work: BlockJob, progress: Tell | None) -> Gathe
     tell = progress or silent
     tell(Progress("blocks", 0, work.count))
     # Tasks take neighbours along the reduced dimensions and combine them at once.
-    workers = max(1, min(work.count, tasks.LEAST_TASKS))
+    workers = max(1, min(work.count, LEAST_TASKS))
     partials = tasks.map_batches(spark.range(0, work.count, 1, workers), work.partials, PARTIALS)
     places = work.count // prod(work.counts[dim] for dim in work.over)
-    ordered = partials.repartition(max(1, min(places, tasks.LEAST_TASKS)), "place")
+    ordered = partials.repartition(max(1, min(places, LEAST_TASKS)), "place")
     ordered = ordered.sortWithinPartitions("place", "number")
     found = GatheredChunks()
-    with tasks.small_batches(spark, BLOCK_BYTES):
+    with tasks.small_batches(spark, PARTIAL_BYTES):
         found.add(tasks.answers_of(ordered, work.combined))
     tell(Progress("blocks", work.count, work.count))
     return found

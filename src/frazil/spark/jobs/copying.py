@@ -48,7 +48,7 @@ def clone(
         message: of the commit, when one version is copied.
         options: options of the data source for `url`, such as `storage.region`.
         target_options: the same for `target`.
-        progress: is told what is being done and how far it is.
+        progress: is called with the current step and the progress so far.
     """
     source = target_of(url, options)
     goal = target_of(target, target_options).location.storage()
@@ -170,7 +170,7 @@ def upgrade_older(
         mode: what becomes of chunk objects of G1 and G2: `link`, `copy` or `virtual`.
         dry_run: only tell what would be done.
         options: options of the data source, such as `storage.region`.
-        progress: is told what is being done and how far it is.
+        progress: is called with the current step and the progress so far.
 
     Raises:
         InvalidInputError: the URL has a version, or tasks cannot reach the place.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,21 +17,17 @@ from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.encoding import native_codecs
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
+from frazil.spark.tuning import (
+    COST_SAMPLE,
+    DIRECT_COST,
+    MEMORY_SHARE,
+    RECHUNK_BLOCKS,
+    RECHUNK_BYTES,
+)
 from frazil.spelling import listed, meant, nearest
 
 Chunks: TypeAlias = Mapping[str, int] | Sequence[int]
 Box: TypeAlias = tuple[slice, ...]
-
-DIRECT_COST: Final = 2.0
-"""Source chunks may be decoded so often, on average, before a shuffle is cheaper."""
-SHARE: Final = 4
-"""A block is there as it was read, as chunks, and encoded; something is left for decoding."""
-HANDY_BYTES: Final = 32 << 20
-"""Blocks are made about so large where memory and parallel work allow it."""
-PARALLEL: Final = 16
-"""Blocks that an array should have at least, unless reading gets dearer."""
-SAMPLE: Final = 1 << 20
-"""Blocks of an axis that are looked at to tell what reading costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +91,22 @@ def plan_array(
         raise unsuitable(f"array {node.path!r} has codecs or a data type that only zarr knows")
     wanted = _wanted(layout, node.path, chunks)
     item = max(1, layout.chain.dtype.itemsize)
-    if prod(wanted) * item * SHARE > limit:
+    if prod(wanted) * item * MEMORY_SHARE > limit:
         raise invalid_option(
             f"chunks of {wanted} of {node.path!r} have {prod(wanted) * item:,} bytes, a task needs "
-            f"{SHARE} times that, and max_memory is {limit:,}"
+            f"{MEMORY_SHARE} times that, and max_memory is {limit:,}"
         )
     document = _document(node, layout, wanted, compressor, checksum=checksum)
-    room = max(1, limit // SHARE // item)
+    room = max(1, limit // MEMORY_SHARE // item)
     grid = layout.inner_grid
-    block = grown(layout.shape, wanted, grid, room, HANDY_BYTES // item)
+    block = grown(layout.shape, wanted, grid, room, RECHUNK_BYTES // item)
     plan = RechunkPlan(node.path, document, layout.shape, wanted, block, item)
     if read_cost(grid, block) <= DIRECT_COST:
         return plan
     # Every source chunk once: blocks of them, longest where the target chunks are.
     pieces = own_chunks(grid)
     by_target = regular_grid(layout.shape, wanted)
-    block = grown(layout.shape, pieces, by_target, room, HANDY_BYTES // item)
+    block = grown(layout.shape, pieces, by_target, room, RECHUNK_BYTES // item)
     return replace(plan, block=block, needs_shuffle=True)
 
 
@@ -136,7 +132,7 @@ def grown(shape: Shape, steps: Shape, grid: Grid, room: int, handy: int) -> Shap
         if better is None:
             break
         lengths = better
-    enough = min(handy, room, prod(shape) // PARALLEL)
+    enough = min(handy, room, prod(shape) // RECHUNK_BLOCKS)
     for axis in reversed(range(len(shape))):
         while (made := longer(axis)) and prod(made) <= enough:
             lengths = made
@@ -152,7 +148,7 @@ def axis_cost(axis: GridAxis, part: int) -> float:
     """The same along one axis."""
     if not axis.length:
         return 1.0
-    count = min(-(-axis.length // part), SAMPLE)
+    count = min(-(-axis.length // part), COST_SAMPLE)
     starts = np.arange(count, dtype=np.int64) * part
     stops = np.minimum(starts + part, axis.length)
     last = axis.chunk_of(stops - 1)

@@ -33,11 +33,12 @@ from frazil.progress import Progress, Tell, silent
 from frazil.run import JobReport, commit_job, copy_groups, path_of, run_with_progress, scratch_array
 from frazil.session import Session
 from frazil.spark import tasks, worker
-from frazil.spark.jobs.rechunk_plan import SHARE, Box, Chunks, RechunkPlan, plan_array
+from frazil.spark.jobs.rechunk_plan import Box, Chunks, RechunkPlan, plan_array
 from frazil.spark.location import Pinned, RepositoryLocation
 from frazil.spark.reading.columns import row_batch
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Batches, GatheredChunks, Options, StoredChunks
+from frazil.spark.tuning import FLUSH_BYTES, LEAST_TASKS, MAX_MEMORY, MEMORY_SHARE, MOST_TASKS
 from frazil.spelling import listed, unknown
 from frazil.texts import size
 from frazil.transaction.opened import context_of
@@ -46,10 +47,6 @@ from frazil.transaction.working import WorkingState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MAX_MEMORY: Final = 512 << 20
-"""Memory of a task unless the caller says otherwise."""
-WRITE_BYTES: Final = 32 << 20
-"""Encoded chunks that are stored together."""
 _PIECES: Final = "part long, chunk long, box binary, cells binary"
 _PIECE_SCHEMA: Final = pa.schema(
     [("part", pa.int64()), ("chunk", pa.int64()), ("box", pa.binary()), ("cells", pa.binary())]
@@ -92,13 +89,12 @@ def rechunk(
         max_memory: bytes that a task may use, such as `256m`.
         options: options of the data source for `url`, such as `storage.region`.
         target_options: the same for `target`.
-        progress: is told what is being done and how far it is.
+        progress: is called with the current step and the progress so far.
 
     Arrays in shards get plain chunks. Attributes, dimensions and fill values stay.
 
     Raises:
-        InvalidInputError: there is no such array or dimension, or a target chunk does not fit
-            into the memory of a task.
+        InvalidInputError: there is no such array or dimension, or chunks exceed `max_memory`.
         RebaseFailedError: somebody else has changed the arrays meanwhile.
     """
     runner = SparkRunner(spark)
@@ -211,17 +207,17 @@ def _run(
         return readers
     chunk_bytes = max(1, prod(plan.chunks) * plan.item_bytes)
     # Neighbours meet in one task, so that they are packed together.
-    per_part = max(1, min(work.limit, plan.size_bytes // tasks.LEAST_TASKS) // chunk_bytes)
+    per_part = max(1, min(work.limit, plan.size_bytes // LEAST_TASKS) // chunk_bytes)
     parts = -(-prod(plan.grid) // per_part)
     tell = progress or silent
     tell(Progress(plan.path, 0, count))
-    with tasks.small_batches(runner.spark, max(1 << 20, work.limit // SHARE)):
+    with tasks.small_batches(runner.spark, max(1 << 20, work.limit // MEMORY_SHARE)):
         pieces = tasks.map_batches(
             runner.spark.range(0, count, 1, readers),
             lambda batches: work.pieces(batches, per_part),
             _PIECES,
         )
-        sorted_pieces = pieces.repartition(min(parts, tasks.MOST_TASKS), "part")
+        sorted_pieces = pieces.repartition(min(parts, MOST_TASKS), "part")
         sorted_pieces = sorted_pieces.sortWithinPartitions("chunk")
         gathered.add(tasks.answers_of(sorted_pieces, work.assembled))
     tell(Progress(plan.path, count, count))
@@ -282,7 +278,7 @@ class Rechunked:
                 continue
             held.append((chunk, bytes(data)))
             size_held += len(held[-1][1])
-            if size_held >= min(WRITE_BYTES, self._room()):
+            if size_held >= min(FLUSH_BYTES, self._room()):
                 yield self._stored(state, node, held)
                 held, size_held = [], 0
         if held:
@@ -313,7 +309,7 @@ class Rechunked:
         return read_region(session, self.plan.path, box, max_in_flight=self._room())
 
     def _room(self) -> int:
-        return max(1, self.limit // SHARE)
+        return max(1, self.limit // MEMORY_SHARE)
 
     def _scratch(self) -> tuple[WorkingState, ArrayNode]:
         context = context_of(worker.repository(self.goal))

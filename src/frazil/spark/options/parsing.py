@@ -63,7 +63,7 @@ def require_use(given: Mapping[str, str], use: OptionUse) -> None:
 
 
 def options_for(given: Mapping[str, str], use: OptionUse) -> dict[str, str]:
-    """Those of some options that mean something for a use; unknown ones stay, to be refused."""
+    """The options that apply to a use, and unknown ones, which are refused later."""
     found: dict[str, str] = {}
     for name, written in given.items():
         option = _BY_SPELLING.get(_plain(name))

@@ -36,7 +36,7 @@ class WhereParts:
     """with the reasons"""
 
     def beside_joins(self) -> Where:
-        """What becomes of them where a table is reduced before it is joined.
+        """The conditions for a table that is reduced before it is joined.
 
         Raises:
             Refusal: one looks at cells, and not at labels and other tables.

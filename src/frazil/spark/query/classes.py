@@ -24,14 +24,11 @@ from frazil.spark.query.tokens import Tokens, TokenSpan
 from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.reading.reducing import Counts, LabelClasses
 from frazil.spark.reading.scan import Column, Scan
+from frazil.spark.tuning import CLASS_GAIN, CLASS_LABELS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MOST_LABELS: Final = 1 << 16
-"""Spark is asked about so many labels at most."""
-LEAST_GAIN: Final = 2
-"""Labels of a dimension are taken together where so many times fewer are left."""
 
 _PLAIN: Final = (
     t.BooleanType, t.ByteType, t.ShortType, t.IntegerType, t.LongType, t.FloatType, t.DoubleType,
@@ -114,9 +111,9 @@ def find_classes(
 
     `alias` is what the query calls the table.
     """
-    sizes = {axis: scan.shape[axis] for axis in terms if scan.shape[axis] >= LEAST_GAIN}
+    sizes = {axis: scan.shape[axis] for axis in terms if scan.shape[axis] >= CLASS_GAIN}
     longest = max(sizes.values(), default=0)
-    if not 0 < longest <= MOST_LABELS:
+    if not 0 < longest <= CLASS_LABELS:
         return {}
     columns: list[Column] = []
     arrays: list[pa.Array] = []
@@ -143,7 +140,7 @@ def find_classes(
             each[:size] for (of, _), each in zip(texts, answers, strict=True) if of == axis
         ]
         classes = LabelClasses.of(own_answers)
-        if classes.count * LEAST_GAIN <= size:
+        if classes.count * CLASS_GAIN <= size:
             found[axis] = classes
     return found
 

@@ -26,14 +26,13 @@ from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.spark.reading.selecting import checked
 from frazil.spark.reading.where import Compare, Condition, IsNull, OneOf, leaves, parse_where
+from frazil.spark.tuning import CONDITION_LABELS
 from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POSITION: Final = "__position"
-MOST_LABELS: Final = 4 << 20
-"""Spark looks at so many labels at most; conditions on more are left to the query."""
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2})?)?")
 _EXACT: Final = 1 << 53
 _EXACT_SINGLE: Final = 1 << 24
@@ -183,8 +182,8 @@ def _evaluate(
     """Let Spark say where conditions hold, on a table of the coordinates alone."""
     shape = tuple(scan.shape[axis] for axis in axes)
     size = math.prod(shape)
-    if size > MOST_LABELS:
-        why = f"it is about {size} labels, and at most {MOST_LABELS} are looked at beforehand"
+    if size > CONDITION_LABELS:
+        why = f"it is about {size} labels, and at most {CONDITION_LABELS} are looked at beforehand"
         found.left += [(each.text, why) for each in conjuncts]
         return
     names = sorted({name for each in conjuncts for name in each.names})

@@ -322,8 +322,8 @@ def changed_cells(
 ) -> QueryRows:
     """The cells that differ, of a query with columns for the dimensions and `was` and `now`.
 
-    Rows for one cell are all kept where a query may have several, lest one of them win because
-    the others happen to have what is there: those who write them refuse them.
+    Where a query may have several rows for a cell, all of them are kept, so that the writer refuses
+    them. Otherwise one could win because the others equal the stored value.
     """
     frame = rows.frame
     if IS_MEANT in frame.columns:

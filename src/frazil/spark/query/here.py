@@ -33,11 +33,18 @@ from frazil.spark.reading.cells import (
     read_cells,
 )
 from frazil.spark.reading.columns import arrow_schema, cast
-from frazil.spark.reading.partitions import REGION_CELLS, BlockGrid, plan_blocks
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks
 from frazil.spark.reading.reducing import countable
 from frazil.spark.reading.runs import require_few
 from frazil.spark.reading.scan import Scan
 from frazil.spark.reading.stored import Places, first_of, length_of
+from frazil.spark.tuning import (
+    EMBEDDED_BYTES,
+    HELD_BYTES,
+    LOCAL_BYTES,
+    LOCAL_THREADS,
+    REGION_CELLS,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,21 +53,9 @@ T = TypeVar("T")
 
 SETTING: Final = "spark.frazil.sql.localBytes"
 """The setting of Spark with the decoded bytes up to which reads are done here; 0 for never."""
-LOCAL_BYTES: Final = 64 << 20
-"""Decoded bytes up to which reads are done on the driver, where the setting is not given,"""
-EMBEDDED_BYTES: Final = 1 << 30
-"""and up to which they are where tasks would run on the same processors as the driver."""
-HELD_BYTES: Final = 256 << 20
-"""Decoded bytes that threads hold between them, unless one block has more."""
-MOST_ROWS: Final = 1 << 18
-"""Rows that are made here at most: many rows are better made by many tasks,"""
-MOST_AGGREGATES: Final = 4 * MOST_ROWS
-"""and so are many rows of aggregates, though each stands for many cells."""
-MANY_ROWS: Final = 1 << 15
-"""From so many rows on it pays to ask Spark first which labels a query does not tell apart."""
 _EMBEDDED: Final = re.compile(r"local(\[[^]]*\])?")
 """not local-cluster, whose tasks run in processes of their own"""
-_THREADS: Final = min(8, os.cpu_count() or 2)
+_THREADS: Final = min(LOCAL_THREADS, os.cpu_count() or 2)
 
 
 def limit_of(spark: SparkSession) -> int:

@@ -21,7 +21,8 @@ from frazil.spark.reading.read import read
 from frazil.spark.reading.reducing import LabelClasses
 from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import Scan
-from frazil.spark.reading.skipping import without_hopeless
+from frazil.spark.reading.skipping import without_excluded
+from frazil.spark.tuning import LOCAL_AGGREGATES, LOCAL_ROWS, MANY_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,11 +96,11 @@ class Reading(MaskedRecord):
         if self.layout == "aggregates":
             return self._measure_aggregates(limit, spark, alias)
         own = self.table.scan(self.options)
-        grid = without_hopeless(own, plan_blocks(own, own.data_columns()))
+        grid = without_excluded(own, plan_blocks(own, own.data_columns()))
         self.answered = Answered(grid)
         self.rows = rows_of(own, grid)
         size = here.bytes_to_read(own, grid)
-        self.is_here = 0 < limit >= size and self.rows <= here.MOST_ROWS
+        self.is_here = 0 < limit >= size and self.rows <= LOCAL_ROWS
         return self
 
     def _measure_aggregates(self, limit: int, spark: SparkSession, alias: str) -> Reading:
@@ -109,11 +110,11 @@ class Reading(MaskedRecord):
         size = here.bytes_to_read(plan.scan, grid)
         is_small = 0 < limit >= size
         self.rows = merged_rows = here.kept_rows(plan, grid, apart=self.is_apart)
-        if is_small and self.terms and self.rows >= here.MANY_ROWS:
+        if is_small and self.terms and self.rows >= MANY_ROWS:
             self.classes = find_classes(plan.scan, self.terms, spark, alias)
             merged_rows = here.kept_rows(replace(plan, classes=self.classes), grid)
         is_free = self.is_one_row and not size and grid.total <= 1
-        is_small = is_small and merged_rows <= here.MOST_AGGREGATES
+        is_small = is_small and merged_rows <= LOCAL_AGGREGATES
         self.is_here = self.is_apart or is_free or is_small
         self.is_one_row = self.is_one_row and self.is_here
         self.rows = merged_rows if self.is_here else self.rows

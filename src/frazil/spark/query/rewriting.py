@@ -305,7 +305,7 @@ def _places(tokens: Tokens, call: _Call) -> tuple[int, int]:
 
 
 def _present(tokens: Tokens, call: _Call, names: Mapping[int, str], scan: Scan) -> str | None:
-    """The variable of which a FILTER takes the cells that have a value, if that is what it does."""
+    """The variable of a `FILTER (WHERE variable IS NOT NULL)`; None for other filters."""
     inside = TokenSpan(call.whole.stop + 3, call.reach.stop - 1)  # after FILTER ( WHERE, before )
     if not inside:
         return None

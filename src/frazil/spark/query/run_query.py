@@ -29,6 +29,7 @@ from frazil.spark.reading.variables import load_group, with_texts
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tables.metadata import TABLES
 from frazil.spark.tasks import Options
+from frazil.spark.tuning import FEW_CELLS
 from frazil.spelling import nearest
 from frazil.texts import json_float
 
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 DATA: Final = "data"
-FEW_CELLS: Final = 5_000_000
-"""Cells of a group that Spark reads, all of them, in less time than it saves by starting quickly;
-see `QUICK_START`."""
 Views: TypeAlias = dict[str, tuple[str, dict[str, Any]]]
 """What to read each view from, and with which options."""
 

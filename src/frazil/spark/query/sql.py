@@ -56,7 +56,7 @@ class Statement(MaskedRecord):
     has_feeds: bool = True
     """whether `table_changes` means a change feed"""
     is_explained: bool = False
-    """whether it is not to be done, but told what it would read and write"""
+    """whether the answer is only what it would read and write (`EXPLAIN`)"""
 
 
 Handler: TypeAlias = "Callable[[Statement], DataFrame]"

@@ -23,21 +23,9 @@ from frazil.session import Session
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.answering import Answered, answer
-from frazil.spark.reading.cells import (
-    BATCH_ROWS,
-    NarrowedRegion,
-    columns_of,
-    flattened,
-    narrow_region,
-)
+from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened, narrow_region
 from frazil.spark.reading.columns import LONG, arrow_schema, cast, to_arrow
-from frazil.spark.reading.partitions import (
-    REGION_CELLS,
-    BlockGrid,
-    plan_blocks,
-    plan_ranges,
-    rows_of,
-)
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges, rows_of
 from frazil.spark.reading.reducing import (
     AGGREGATES,
     MOST_CELLS,
@@ -50,13 +38,12 @@ from frazil.spark.reading.reducing import (
     reduce_values,
 )
 from frazil.spark.reading.scan import Scan, make_scan
-from frazil.spark.reading.skipping import without_hopeless
+from frazil.spark.reading.skipping import without_excluded
 from frazil.spark.reading.stored import first_of, length_of
+from frazil.spark.tuning import BATCH_ROWS, HELD_ROWS, REGION_CELLS
 from frazil.spelling import meant, unknown
 
 ROWS: Final = "count(*)"
-HELD_ROWS: Final = 1 << 20
-"""Rows that a task keeps to add to, before it gives them away."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +73,7 @@ class AggregateScan:
     def answered(self) -> Answered:
         """What statistics tell now, and the blocks to look into for the rest."""
         scan = self.scan
-        grid = without_hopeless(scan, plan_blocks(scan, scan.data_columns()))
+        grid = without_excluded(scan, plan_blocks(scan, scan.data_columns()))
         if grid.total * grid.cells > MOST_CELLS:
             countable([rows_of(scan, grid)])
         return answer(scan, scan.columns[self.labels :], self.wanted, self.kept, grid)
@@ -154,7 +141,7 @@ def make_aggregate_scan(
     labels = request.columns or ()
     names = [name for name, _ in asked]
     columns = tuple(dict.fromkeys((*labels, *names)))
-    # A table needs a column; which one does not matter to whoever asks for counts of cells.
+    # A table needs a column; for a count of cells, any one will do.
     own = replace(request, layout="cells", aggregates=None, columns=columns or None)
     scan = make_scan(session, target, pinned, own)
     if not columns:

@@ -15,21 +15,15 @@ import numpy as np
 
 from frazil.cf.decoding import Values
 from frazil.spark.reading.axis_masks import full_runs
-from frazil.spark.reading.known import (
-    MOST_BLOCKS,
-    Flags,
-    Numbers,
-    among_axes,
-    chunk_counts,
-    look_up,
-)
+from frazil.spark.reading.known import Flags, Numbers, among_axes, chunk_counts, look_up
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.reducing import COUNT, LOW, MAX, MIN, SUM, GroupAggregates, Reduced, bound
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.where import leaves
+from frazil.spark.tuning import KNOWN_BLOCKS
 from frazil.statistics.lookup import Summaries
 
-TOLD: Final = frozenset({COUNT, SUM, MIN, MAX})
+ANSWERABLE: Final = frozenset({COUNT, SUM, MIN, MAX})
 """aggregates that statistics have"""
 SAFE_SUM: Final = 2.0**62
 
@@ -85,9 +79,9 @@ def _whole_blocks(
     grid: BlockGrid,
 ) -> Flags | None:
     """The blocks that statistics may tell all of; None when there is no such block."""
-    if not columns or grid.chosen is not None or not 0 < grid.total <= MOST_BLOCKS:
+    if not columns or grid.chosen is not None or not 0 < grid.total <= KNOWN_BLOCKS:
         return None
-    if not all(TOLD.issuperset(words) for words in wanted):
+    if not all(ANSWERABLE.issuperset(words) for words in wanted):
         return None
     if any(grid.block[axis] != 1 for axis in kept):
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 from frazil.cf.decoding import DecodedValues
 from frazil.spark.reading.runs import Runs, require_few
@@ -28,9 +28,7 @@ from frazil.spark.reading.where import (
     Positions,
     leaves,
 )
-
-PIECE: Final = 1 << 22
-"""Places whose labels are compared at once."""
+from frazil.spark.tuning import LABELS_AT_ONCE
 
 
 def full_runs(scan: Scan, condition: Condition | None, axis: int) -> Runs | None:
@@ -108,7 +106,7 @@ def _labelled(scan: Scan, leaf: Compare | OneOf | IsNull, within: Runs) -> Runs:
     require_few(within.count)
     column = scan.coordinates[leaf.name]
     found: list[Runs] = []
-    for places in within.pieces(PIECE):
+    for places in within.pieces(LABELS_AT_ONCE):
         mask = satisfied(leaf, axis_values(scan, column, places))
         if isinstance(places, slice):
             found.append(Runs.where(mask, places.start))

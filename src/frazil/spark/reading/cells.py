@@ -20,12 +20,7 @@ from frazil.cf.decoding import DecodedValues, Mask
 from frazil.errors import InvalidInputError
 from frazil.spark.reading.axis_masks import narrowed
 from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
-from frazil.spark.reading.partitions import (
-    REGION_CELLS,
-    BlockGrid,
-    Region,
-    plan_ranges,
-)
+from frazil.spark.reading.partitions import BlockGrid, Region, plan_ranges
 from frazil.spark.reading.scan import LINES, Column, Scan
 from frazil.spark.reading.selecting import Look, Numbers, matches
 from frazil.spark.reading.stored import (
@@ -35,14 +30,13 @@ from frazil.spark.reading.stored import (
     read_variable,
 )
 from frazil.spark.reading.where import conjuncts
+from frazil.spark.tuning import BATCH_ROWS, REGION_CELLS
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 """Numbers of cells in row order."""
 
 LARGEST: Final = 1 << 32
 """Bytes of a column that are held at once; a region is as large as a chunk, if that is large."""
-BATCH_ROWS: Final = 65_536
-"""Rows of an Arrow batch: large enough for Spark, small enough for memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

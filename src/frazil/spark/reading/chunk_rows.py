@@ -26,16 +26,13 @@ from frazil.spark.reading.partitions import BlockGrid, plan_blocks, plan_ranges
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.stored import box_of, length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import load_group
+from frazil.spark.tuning import CHUNK_BATCH_BYTES, CHUNK_BATCH_ROWS
 from frazil.spelling import meant, unknown
 
 PLACE: Final = struct(
     "variable string, chunk_index array<long>, offset array<long>, shape array<long>, dtype string"
 )
 FIELDS: Final = (*PLACE.names, "values")
-BATCH_BYTES: Final = 8 << 20
-"""A batch of chunks ends after so many bytes,"""
-BATCH_ROWS: Final = 1024
-"""or so many chunks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +120,7 @@ def read_chunk_rows(
             continue
         rows.append(_row(chunk_scan, scan, grid, cut))
         held += math.prod(cut.shape) * scan.cell_bytes
-        if held >= BATCH_BYTES or len(rows) >= BATCH_ROWS:
+        if held >= CHUNK_BATCH_BYTES or len(rows) >= CHUNK_BATCH_ROWS:
             yield _batch(rows, schema)
             rows, held = [], 0
     if rows:

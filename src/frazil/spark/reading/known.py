@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.bulk.grid import array_layout
 from frazil.spark.reading.scan import Column, Scan
+from frazil.spark.tuning import KNOWN_CHUNKS
 from frazil.spark.worker import session_at
 from frazil.statistics.files import read_index
 from frazil.statistics.lookup import Summaries, summarized
@@ -20,10 +21,6 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 T = TypeVar("T", bound=np.generic)
-
-MOST_CHUNKS: Final = 1 << 20
-"""Chunks of one variable that are looked up while a read is planned."""
-MOST_BLOCKS: Final = 1 << 22
 
 
 def chunk_counts(column: Column) -> tuple[int, ...]:
@@ -43,7 +40,7 @@ def look_up(
     variable, decoder = column.variable, column.decoder
     if variable is None or decoder is None or variable.letters or not variable.shape:
         return None
-    if math.prod(map(len, numbers)) > MOST_CHUNKS:
+    if math.prod(map(len, numbers)) > KNOWN_CHUNKS:
         return None
     state = session_at(scan.pinned).state
     node = state.array(variable.path)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +21,8 @@ from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import label_condition
 from frazil.spark.reading.stored import Places, compact
 from frazil.spark.reading.where import pointing
+from frazil.spark.tuning import ENOUGH_PARTITIONS, REGION_CELLS, SMALLEST_SPLIT, SPLIT_BYTES
 from frazil.spelling import meant
-
-SPLIT_BYTES: Final = 64 << 20
-"""Decoded bytes of a partition unless `split-size` says otherwise."""
-SMALLEST_SPLIT: Final = 8 << 20
-"""A task costs as much as some hundred thousand rows."""
-ENOUGH_PARTITIONS: Final = 16
-"""Less data than this many full partitions is cut finer, to keep more cores busy."""
-REGION_CELLS: Final = 1 << 20
-"""Cells that are read at once, unless one chunk has more."""
 
 Blocks: TypeAlias = range | npt.NDArray[np.int64]
 Region: TypeAlias = tuple[Places, ...]

@@ -136,7 +136,7 @@ class LabelClasses:
 
     @classmethod
     def of(cls, answers: Sequence[Counts]) -> LabelClasses:
-        """Those of labels for which some numbers are the same."""
+        """The labels for which some numbers are equal."""
         _, firsts, numbers = np.unique(
             np.stack(answers), axis=1, return_index=True, return_inverse=True
         )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from frazil.cf.decoding import Mask
 from frazil.errors import InvalidInputError
 from frazil.spark.reading.stored import Places
+from frazil.spark.tuning import DENSE_RUN
 
 Numbers = npt.NDArray[np.int64]
 
@@ -22,8 +23,6 @@ MOST_PLACES: Final = 1 << 30
 """Places of an axis that are looked at, or listed, one by one."""
 MOST_RUNS: Final = 1 << 27
 """Runs that are held at once; each takes 16 bytes."""
-_DENSE: Final = 4
-"""Places are read as one slice where it holds at most so many times more."""
 
 
 def require_few(count: int, most: int = MOST_PLACES) -> None:
@@ -180,7 +179,7 @@ class Runs:
         for start in range(0, self.count, size):
             part = self._between(start, start + size)
             low, high = int(part.starts[0]), int(part.stops[-1])
-            yield slice(low, high) if high - low <= _DENSE * part.count else part.numbers()
+            yield slice(low, high) if high - low <= DENSE_RUN * part.count else part.numbers()
 
     def _between(self, start: int, stop: int) -> Runs:
         """The places from one to before another, counted from the first."""

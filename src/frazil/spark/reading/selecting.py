@@ -33,15 +33,13 @@ from frazil.spark.reading.where import (
     leaves,
     pointing,
 )
+from frazil.spark.tuning import SORTED_FROM
 from frazil.spelling import meant, unknown
 
 Look: TypeAlias = Callable[[str], DecodedValues]
 """The values of a coordinate, in a shape that goes with the others'."""
 Numbers: TypeAlias = Callable[[str], npt.NDArray[np.int64]]
 """The positions along a dimension, likewise."""
-
-_MANY: Final = 16
-"""An `IN` list with more values is searched by sorting, not value by value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ def satisfied(leaf: Compare | OneOf | IsNull, decoded: DecodedValues) -> Mask:
 
 def _is_one_of(values: npt.NDArray[Any], wanted: list[Any]) -> Mask:
     kind = values.dtype.kind
-    if kind in "iufM" and len(wanted) > _MANY:
+    if kind in "iufM" and len(wanted) > SORTED_FROM:
         listed = np.array(wanted, None if kind != "M" else TIME)
         # Beside a fraction numpy would round whole numbers.
         if kind not in "iu" or np.result_type(values, listed).kind in "iu":

@@ -12,24 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from frazil.spark.reading.known import (
-    MOST_BLOCKS,
-    Flags,
-    among_axes,
-    chunk_counts,
-    look_up,
-)
+from frazil.spark.reading.known import Flags, among_axes, chunk_counts, look_up
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import SIGNS, literal
 from frazil.spark.reading.where import All, Any_, Compare, Condition, IsNull, Leaf, OneOf, leaves
+from frazil.spark.tuning import KNOWN_BLOCKS
 from frazil.statistics.lookup import Summaries
 
 
-def without_hopeless(scan: Scan, grid: BlockGrid) -> BlockGrid:
+def without_excluded(scan: Scan, grid: BlockGrid) -> BlockGrid:
     """The grid without blocks in which no cell can meet the condition on values."""
     condition = scan.condition
-    if condition is None or not 0 < grid.total <= MOST_BLOCKS:
+    if condition is None or not 0 < grid.total <= KNOWN_BLOCKS:
         return grid
     if not any(leaf.name in scan.values for leaf in leaves(condition)):
         return grid

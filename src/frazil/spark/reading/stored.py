@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,11 @@ from frazil.bulk.read import open_array, read_selection, zarr_array
 from frazil.cf.decoding import DecodedValues, Decoder, Values
 from frazil.spark.location import Pinned
 from frazil.spark.reading.variables import TableVariable
+from frazil.spark.tuning import COORDINATE_SIZE, COORDINATES_KEPT
 from frazil.spark.worker import session_at
 
 Places: TypeAlias = slice | npt.NDArray[np.int64]
 """Where along one axis: a slice with step 1, or ascending numbers."""
-
-KEPT_SIZE: Final = 1 << 20
-"""A coordinate with more elements than this is read piece by piece."""
-KEPT: Final = 64
-"""Coordinates that a worker keeps decoded."""
 
 
 def read_stored(pinned: Pinned, path: str, places: tuple[Places, ...]) -> Values:
@@ -46,7 +42,7 @@ def read_coordinate(
     pinned: Pinned, variable: TableVariable, decoder: Decoder, places: tuple[Places, ...]
 ) -> DecodedValues:
     """Decoded values of a coordinate, which many regions ask for."""
-    if math.prod(variable.shape) > KEPT_SIZE:
+    if math.prod(variable.shape) > COORDINATE_SIZE:
         return read_variable(pinned, variable, decoder, places)
     ndim = len(variable.shape) + (1 if variable.letters else 0)
     whole = _whole(pinned, variable.path, ndim, decoder)
@@ -55,7 +51,7 @@ def read_coordinate(
     return whole
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=COORDINATES_KEPT)
 def _whole(pinned: Pinned, path: str, ndim: int, decoder: Decoder) -> DecodedValues:
     return decoder.decode(read_stored(pinned, path, (slice(None),) * ndim))
 

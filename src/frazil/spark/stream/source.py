@@ -1,13 +1,13 @@
 """`readStream`: the rows, or chunks, that each commit of a branch changed.
 
 An offset is a snapshot and how many of its blocks are read, -1 for all. A stream begins with the
-whole of the newest snapshot, unless it is told after which snapshot or time changes count. Cells
-are compared with the snapshot before, so that only rows come that differ. Where commits between
-the two have expired, all blocks are compared, for nothing else tells what those changed.
+whole of the newest snapshot, unless an option names a snapshot or time to start after. Cells are
+compared with the previous snapshot, so that only rows come that differ. Where commits in between
+have expired, all blocks are compared, as it is not known which ones these commits changed.
 
-Micro-batches of cells end between steps of the first dimension. Who appends them to a table needs
-all labels of the other dimensions in the first of them, so a step is never cut, however small the
-limit is.
+Micro-batches of cells end between steps of the first dimension. A table that they are appended to
+needs all labels of the other dimensions in the first batch, so a step is never cut, however small
+the limit is.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from frazil.spark.reading.changes import (
     starts_latest,
 )
 from frazil.spark.reading.chunk_rows import ChunkScan, make_chunk_scan, read_chunk_rows
-from frazil.spark.reading.partitions import SPLIT_BYTES, BlockGrid, plan_blocks
+from frazil.spark.reading.partitions import BlockGrid, plan_blocks
 from frazil.spark.reading.scan import AGGREGATES, CHUNKS, LINES, Scan, make_scan
+from frazil.spark.tuning import SPLIT_BYTES
 from frazil.spark.worker import session_at
 from frazil.transaction.opened import context_of
 
@@ -66,7 +67,7 @@ Offset: TypeAlias = dict[str, Any]
 
 ALL: Final = -1
 BEGINNING: Final[Offset] = {"snapshot": "", "pos": 0, "full": False}
-"""The same at every start, since Spark does not record it: what it means is seen by the end."""
+"""The same at every start, since Spark does not record it; the end offset says what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class StreamUnit:
 
     def offset(self, pos: int) -> Offset:
         """How far a stream is that has read some blocks of it."""
-        told = {"snapshot": self.snapshot, "pos": pos, "full": self.is_full}
-        return {**told, "cut": True} if self.is_cut and pos != ALL else told
+        offset = {"snapshot": self.snapshot, "pos": pos, "full": self.is_full}
+        return {**offset, "cut": True} if self.is_cut and pos != ALL else offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,18 +29,12 @@ from frazil.spark.reading.changes import beginning, starts_after
 from frazil.spark.reading.columns import arrow_schema, row_batch, struct
 from frazil.spark.tables import repo_tables
 from frazil.spark.tables.repo_tables import counts_by_kind, reachable_snapshots
+from frazil.spark.tuning import METADATA_PARTITIONS, METADATA_ROWS, REFERENCE_ROWS
 from frazil.spark.worker import session_at as session_at
 from frazil.spelling import meant, unknown
 from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
 from frazil.storage.assets import manifest_key
 from frazil.transaction.opened import context_of
-
-ROWS: Final = 8192
-"""Rows of a batch."""
-CHUNK_ROWS: Final = 65_536
-"""Rows of a batch of chunk references, which are narrow."""
-PARTS: Final = 200
-"""The largest number of partitions of such a table."""
 
 CHUNKS: Final = struct(
     "node_path string, chunk_index array<long>, kind string, location string, offset long, "
@@ -65,7 +59,7 @@ class RowTable:
     def batches_of(self, scan: TableScan, _: tuple[ManifestPart, ...]) -> Iterator[pa.RecordBatch]:
         """All rows."""
         rows = iter(self.rows(scan.target.location.open(), scan))
-        while held := list(islice(rows, ROWS)):
+        while held := list(islice(rows, METADATA_ROWS)):
             yield row_batch(held, arrow_schema(self.schema))
 
 
@@ -152,7 +146,7 @@ def in_partitions(parts: list[ManifestPart]) -> list[tuple[ManifestPart, ...]]:
     if not parts:
         return []
     ordered = sorted(parts, key=lambda part: (part.manifest_id, part.path))
-    per = -(-len(ordered) // PARTS)
+    per = -(-len(ordered) // METADATA_PARTITIONS)
     return [tuple(ordered[at : at + per]) for at in range(0, len(ordered), per)]
 
 
@@ -171,8 +165,8 @@ def chunk_record_batches(session: Session, part: ManifestPart) -> Iterator[pa.Re
     expand = session.state.context.containers.expand
     locations = pa.array([expand(location) for location in table.locations], pa.string())
     etags = pa.array(list(table.etags), pa.string())
-    for start in range(0, len(table), CHUNK_ROWS):
-        yield _chunk_batch(table.take(slice(start, start + CHUNK_ROWS)), part, locations, etags)
+    for start in range(0, len(table), REFERENCE_ROWS):
+        yield _chunk_batch(table.take(slice(start, start + REFERENCE_ROWS)), part, locations, etags)
 
 
 def _chunk_batch(

@@ -92,13 +92,13 @@ def set_current_snapshot(
     return _move(place, place.repository.resolve(str(snapshot_id or ref)))
 
 
-# --- branches and tags ---
+# --- branches and tags: no rows of the table of verbs, as the official methods return no report ---
 
 
 @procedure("make a branch", REF, changes=True)
 def create_branch(place: ProcedureTarget, branch: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a branch at a snapshot; at what the URL names by default."""
-    at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
+    at = place.at(snapshot_id)
     place.repository.create_branch(branch, at)
     return [(branch, "BRANCH", at)]
 
@@ -106,7 +106,7 @@ def create_branch(place: ProcedureTarget, branch: str, snapshot_id: str | None =
 @procedure("make a tag", REF, changes=True)
 def create_tag(place: ProcedureTarget, tag: str, snapshot_id: str | None = None) -> list[Row]:
     """Make a tag at a snapshot; at what the URL names by default."""
-    at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
+    at = place.at(snapshot_id)
     place.repository.create_tag(tag, at)
     return [(tag, "TAG", at)]
 
@@ -133,7 +133,7 @@ def drop_tag(place: ProcedureTarget, tag: str) -> list[Row]:
 @procedure("a snapshot and its ancestors", columns(snapshot_id=TEXT, timestamp=TIME))
 def ancestors_of(place: ProcedureTarget, snapshot_id: str | None = None) -> Iterator[Row]:
     """A snapshot and its ancestors, newest first."""
-    at = place.snapshot() if snapshot_id is None else place.repository.resolve(snapshot_id)
+    at = place.at(snapshot_id)
     return ((info.id, info.written_at) for info in place.repository.ancestry(snapshot_id=at))
 
 
@@ -142,10 +142,8 @@ def changes(
     place: ProcedureTarget, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None
 ) -> Iterator[Row]:
     """What commits after a snapshot, up to another, changed."""
-    resolve = place.repository.resolve
-    start = None if start_snapshot_id is None else resolve(start_snapshot_id)
-    end = place.snapshot() if end_snapshot_id is None else resolve(end_snapshot_id)
-    return repo_tables.change_rows(place.repository, start, end)
+    start = None if start_snapshot_id is None else place.at(start_snapshot_id)
+    return repo_tables.change_rows(place.repository, start, place.at(end_snapshot_id))
 
 
 @procedure(

@@ -34,6 +34,7 @@ from frazil.spark.tasks import Batches, Options
 from frazil.spark.upkeep.procedure import LONG, TEXT, columns
 from frazil.spark.upkeep.verbs import as_time
 from frazil.storage.assets import CHUNKS
+from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 from frazil.transaction.opened import context_of
 
@@ -73,7 +74,7 @@ def chunk_listing(spark: SparkSession, location: RepositoryLocation) -> DataFram
 
 
 def inventory_listing(inventory: DataFrame) -> DataFrame:
-    """The same from an inventory that somebody else has made.
+    """The same from an inventory that the caller gave.
 
     It must have a column with keys or locations (`key` or `path`), one with sizes (`size_bytes`,
     `size` or `length`) and one with times (`created_at`, `last_modified`, `modificationTime`).
@@ -114,8 +115,8 @@ class Garbage:
     older_than: datetime
     chunks: DataFrame
     """chunk objects: `key`, `size_bytes`, `created_us`"""
-    is_told: bool = False
-    """chunk objects, and when they were made, are those of an inventory of somebody else"""
+    from_inventory: bool = False
+    """whether chunk objects and their times come from an inventory that the caller gave"""
 
     def collected(self) -> GarbagePlan:
         """The plan with the chunks, brought to the driver."""
@@ -123,7 +124,7 @@ class Garbage:
         names = [key[len(CHUNKS) :] for key in rows.column("key").to_pylist()]
         sizes = np.array(rows.column("size_bytes").to_pylist(), np.uint64)
         chunks = Objects(CHUNKS, parse_names(names), sizes)
-        if self.is_told:
+        if self.from_inventory:
             # Only the clock of the store tells ages: what came back from the trash is young too.
             chunks = measured(self.context.storage, CHUNKS, chunks.ids, self.older_than)
         garbage = (*self.plan.garbage[:-1], chunks)
@@ -167,15 +168,24 @@ def find_garbage(
     small = [list_older(storage, prefix, cutoff) for prefix in PHASES if prefix != CHUNKS]
     plan = plan_collection(context, of_objects((*small, Objects.none(CHUNKS))), limits)
     files = manifests_of(context.assets, plan.kept, limits).values()
-    listing = (
-        chunk_listing(chosen, target.location)
-        if inventory is None
-        else inventory_listing(inventory)
-    )
+    if inventory is None:
+        listing = chunk_listing(chosen, target.location)
+    else:
+        listing = inventory_listing(inventory)
     # Some stores drop the fraction of a second, so an object may be that much younger.
     aged = listing.where(f.col("created_us") + SECOND <= to_micros(cutoff))
     live = _live_chunks(chosen, target.location, files)
     chunks = aged.join(live, "key", "left_anti").dropDuplicates(["key"])
+    frame = _described(chosen, storage, plan, chunks)
+    return Garbage(frame, context, plan, cutoff, chunks, from_inventory=inventory is not None)
+
+
+def _described(
+    spark: SparkSession, storage: Storage, plan: CollectionPlan, chunks: DataFrame
+) -> DataFrame:
+    """The garbage as a table for people."""
+    from pyspark.sql import functions as f
+
     now = to_micros(datetime.now(UTC))
     rows = [
         (item.key, item.size_bytes, to_micros(item.created_at), PHASES[part.prefix])
@@ -183,16 +193,15 @@ def find_garbage(
         for item in storage.each(storage.head, part.keys())
         if item is not None
     ]
-    metadata = chosen.createDataFrame(rows, columns(**_KINDS, phase=TEXT))
+    metadata = spark.createDataFrame(rows, columns(**_KINDS, phase=TEXT))
     united = metadata.unionByName(chunks.withColumn("phase", f.lit(PHASES[CHUNKS])))
-    frame = united.select(
+    return united.select(
         "key",
         "size_bytes",
         f.timestamp_micros("created_us").alias("created_at"),
         ((f.lit(now) - f.col("created_us")) / SECOND).cast("long").alias("age_seconds"),
         f.concat(f.lit("no snapshot needs it: "), "phase").alias("reason"),
     )
-    return Garbage(frame, context, plan, cutoff, chunks, is_told=inventory is not None)
 
 
 def _live_chunks(

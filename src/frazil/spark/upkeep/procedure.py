@@ -42,6 +42,10 @@ class ProcedureTarget:
     runner: Runner | None = None
     """what does the work of verbs that let others do it"""
 
+    def at(self, version: str | None) -> str:
+        """The snapshot of a version, or of the URL."""
+        return self.snapshot() if version is None else self.repository.resolve(version)
+
 
 @dataclass(frozen=True, slots=True)
 class Procedure:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from math import prod
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +22,13 @@ from frazil.cf.decoding import Mask, Values
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.model.chunks import ChunkTable
 from frazil.run import scratch_array
+from frazil.spark.tuning import FLUSH_BYTES, FLUSH_CHUNKS
 from frazil.spark.worker import repository, session_at
 from frazil.spark.writing.placing import Places, chunk_coords
 from frazil.spark.writing.plan import ArrayPlan, ChunkGroup, WritePlan
 from frazil.statistics.recording import Held, Recorder
 from frazil.storage.base import Bytes
 from frazil.transaction.opened import context_of
-
-FLUSH_BYTES: Final = 32 << 20
-"""Encoded chunks are stored once there are so many bytes,"""
-FLUSH_CHUNKS: Final = 4096
-"""or so many chunks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

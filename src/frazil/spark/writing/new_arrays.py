@@ -27,7 +27,7 @@ from frazil.texts import Compressor
 V = TypeVar("V")
 
 CHUNK_CELLS: Final = 1 << 20
-"""Cells of a chunk of a new array, unless told otherwise."""
+"""Cells of a chunk of a new array, unless an option says otherwise."""
 _EPOCH: Final = "since 1970-01-01 00:00:00"
 _TIME: Final = {"units": f"microseconds {_EPOCH}", "calendar": "proleptic_gregorian"}
 _DATE: Final = {"units": f"days {_EPOCH}", "calendar": "proleptic_gregorian"}

@@ -169,7 +169,7 @@ class WritePlan(_Lean):
 
     @property
     def is_void(self) -> bool:
-        """Whether no row has told what the labels of a new table are."""
+        """Whether there were no rows to take the labels of a new table from."""
         return not self.deleted and any(axis.is_fresh and not axis.size for axis in self.axes)
 
     @cached_property

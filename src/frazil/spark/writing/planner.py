@@ -170,7 +170,7 @@ def _is_settled(draft: _Draft) -> bool:
 
 
 def _dims(draft: _Draft) -> tuple[str, ...]:
-    """The dimensions of the table: as told, or those of the arrays that are there."""
+    """The dimensions of the table: those of the option, or of the existing arrays."""
     names = draft.schema.fieldNames()
     there = [draft.group.variables[n] for n in names if n in draft.group.data_names]
     given = draft.request.dims

@@ -33,6 +33,7 @@ from frazil.spark.errors import mark_task_errors
 from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import OptionUse, WriteRequest
+from frazil.spark.tuning import HOLD_BYTES, MESSAGE_BYTES
 from frazil.spark.worker import repository
 from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import Txn, commit_write, txn_of
@@ -43,10 +44,6 @@ from frazil.storage.assets import CHUNK, chunk_key
 from frazil.storage.base import Storage
 from frazil.transaction.opened import context_of
 
-HOLD_BYTES: Final = 128 << 20
-"""Rows that a task looks at together."""
-MESSAGE_BYTES: Final = 64 << 10
-"""Rows set aside that go with the message."""
 ALL_GROUPS: Final = -1
 QUERY_ID: Final = "sql.streaming.queryId"
 """The property of tasks that Spark keeps the id of a streaming query in."""
@@ -238,7 +235,7 @@ def commit_tasks(
         ]
         if rows:
             written.extend(ChunkWriter(plan, group).write([ChunkRows.joined(rows)]))
-    # Who commits a micro-batch may have made the plan anew.
+    # The plan may be a new one, made for the commit of a micro-batch.
     began = min([plan.began, *(message.began for message in sent)])
     report = commit_write(replace(plan, began=began), written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
@@ -321,7 +318,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         # Spark makes a new writer for this; only the tasks know what they wrote on top of.
         sent = [message for message in messages if isinstance(message, TaskMessage)]
         bases = {message.base for message in sent}
-        # Who deletes a checkpoint has another query, which begins with batch 0 again.
+        # With a new checkpoint it is another query, which begins with batch 0 again.
         query = next((message.query for message in sent if message.query), None)
         is_named = self.request.txn_app is not None or query is None
         txn = Txn(self.series if is_named else f"query-{query}", batchId)

@@ -61,7 +61,7 @@ class NameBook:
         self._files: dict[tuple[Kind, ObjectId], str] = {}
 
     def name(self, kind: Kind, id: ObjectId) -> str | None:
-        """What files call an id, if that was noted down."""
+        """What files call an id, if it was recorded."""
         return self._names[kind].get(id)
 
     def file(self, kind: Kind, id: ObjectId) -> str | None:
@@ -72,7 +72,7 @@ class NameBook:
         """Note what files call an id.
 
         Raises:
-            FormatError: they call it otherwise too, so that two objects cannot be told apart.
+            FormatError: they call it otherwise too, so that two objects would have one name.
         """
         known = self._names[kind].setdefault(id, name)
         if known != name:
@@ -92,7 +92,7 @@ class NameBook:
             self.note("chunks", chunk, name)
 
     def names(self) -> Names:
-        """All names that were noted down."""
+        """All names that were recorded."""
         return Names(
             cast("dict[SnapshotId, str]", self._names["snapshots"]),
             cast("dict[ManifestId, str]", self._names["manifests"]),

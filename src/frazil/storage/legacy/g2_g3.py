@@ -267,7 +267,7 @@ class G2G3Files(LegacyFiles):
     # --- transaction logs ---
 
     def log(self, id: SnapshotId) -> TransactionLog | None:
-        """The log of a snapshot: its file if it has one, else what can be told without."""
+        """The log of a snapshot: its file if it has one, else what is known without it."""
         found = self.fetch("transactions", id) if "transactions" in self.folders else None
         if found is None:
             return self.derived(id)

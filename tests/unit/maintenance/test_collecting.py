@@ -1,8 +1,9 @@
-"""What a collection must leave alone: work under way, and what somebody builds upon meanwhile."""
+"""What a collection must leave alone, and what is left of one that is killed."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,16 +15,20 @@ from frazil.model.config import RepositoryConfig
 from frazil.model.history import UpdateType
 from frazil.repository import Repository
 from frazil.session import Session
+from frazil.storage.assets import SNAPSHOTS
+from frazil.storage.base import Deleted
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
-from tests.support.nodes import array_document, contents, write_keys
+from tests.support.nodes import array_document, contents, group_document, write_keys
 from tests.support.stepping import InterruptedStorage, Moment
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
 DAY = timedelta(days=1)
+COMMITS = 6
 
 
 def written(repository: Repository, branch: str, place: int) -> Session:
@@ -121,3 +126,41 @@ def test_a_repository_that_has_lost_its_refs_is_not_deleted_as_garbage(spec: int
     with pytest.raises(FormatError, match="neither branches nor tags"):
         repository.garbage_collect(datetime.now(UTC) + DAY, unsafe_minimum_age=AT_ONCE)
     assert [item.key for item in storage.list("")] == before
+
+
+class Killed(FaultyStorage):
+    """Its process ends when some of the snapshots are deleted."""
+
+    survivors = 0
+
+    def delete_many(self, keys: Sequence[str]) -> Deleted:
+        if not keys or not keys[0].startswith(SNAPSHOTS):
+            return super().delete_many(keys)
+        super().delete_many(keys[: len(keys) - self.survivors])
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("survivors", range(1, COMMITS))
+def test_what_a_killed_collection_leaves_has_its_ancestors(survivors: int) -> None:
+    place = MemoryStorage()
+    repository = Repository.create(place, spec_version=1)
+    repository.create_branch("b", repository.lookup_branch("main"))
+    made = []
+    for number in range(COMMITS):
+        session = repository.writable_session("b")
+        write_keys(session, {f"g{number}/zarr.json": group_document()})
+        made.append(session.commit(str(number)))
+    repository.delete_branch("b")
+    storage = Killed(place)
+    storage.survivors = survivors
+    later = datetime.now(UTC) + DAY
+    with pytest.raises(KeyboardInterrupt):
+        Repository.open(storage).garbage_collect(later, unsafe_minimum_age=AT_ONCE)
+    after = Repository.open(place)
+    left = [id_ for id_ in made if place.head(f"{SNAPSHOTS}{id_}") is not None]
+    assert len(left) == survivors
+    for id_ in left:
+        after.create_tag(f"t{id_}", id_)
+        assert [info.id for info in after.ancestry(snapshot_id=id_)][-2] == made[0]
+    after.garbage_collect(later, unsafe_minimum_age=AT_ONCE)
+    assert len([*after.ancestry(tag=f"t{left[-1]}")]) == len(left) + 1

@@ -23,12 +23,13 @@ import zarr
 
 from frazil.errors import InvalidInputError
 from frazil.ingestion.fetching import fetch_values
-from frazil.ingestion.grib_messages import BLOCK, Window, messages
+from frazil.ingestion.grib_messages import Window, messages
 from frazil.ingestion.isolation import ParserLimits
 from frazil.ingestion.plans import TransferKind
 from frazil.ingestion.records import FileScan, ScanTask
 from frazil.ingestion.scan import scan, scan_file
 from frazil.ingestion.sources import as_url
+from frazil.ingestion.tuning import GRIB_BLOCK
 from tests.support.archive import archive, as_kerchunk, decoded, part, seen, take
 from tests.support.odd import kerchunk
 
@@ -494,7 +495,7 @@ def test_grib_between_other_bytes_is_found(tmp_path: Path) -> None:
     whole = (tmp_path / "a.grib2").read_bytes()
     spans = messages(Window(lambda a, n: whole[a : a + n], len(whole)), "a")
     parts = [whole[start : start + length] for start, length, _ in spans]
-    noise = [b"", b"GRI", bytes(BLOCK - 2), b"x" * (2 * BLOCK + 5)]
+    noise = [b"", b"GRI", bytes(GRIB_BLOCK - 2), b"x" * (2 * GRIB_BLOCK + 5)]
     (tmp_path / "a.grib2").write_bytes(b"".join(n + p for n, p in zip(noise, parts, strict=True)))
     take(tmp_path / "repo", tmp_path / "a.grib2", wanted={"mode": "native"})
     found = seen(tmp_path / "repo").t

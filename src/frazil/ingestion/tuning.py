@@ -1,0 +1,37 @@
+"""Tuning of ingests: how much is read at once, and what a process keeps.
+
+"Not measured" means that the value is a guess.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- reading files ---
+
+HEADER_BYTES: Final = 64 << 10
+"""Bytes of a NetCDF 3 file that are read first: most headers fit. Not measured."""
+GRIB_BLOCK: Final = 64 << 10
+"""Bytes of a GRIB file that are read at a time. Not measured."""
+TASK_BYTES: Final = 64 << 20
+"""Bytes of values that a task which copies holds, unless a single chunk has more. Not measured."""
+REFS_BY_TASKS: Final = 1_000_000
+"""The manifests of arrays with so many references are written by tasks. Not measured."""
+
+# --- the processes that scan files ---
+
+IDLE_HELPERS: Final = 4
+"""Scanning processes that are kept for later calls. Not measured."""
+START_S: Final = 0.5
+"""Seconds that a call waits for a busy one: starting another takes as long, and a processor."""
+
+# --- what a process keeps ---
+
+FILES_KEPT: Final = 16
+"""Parsed files, for tasks that read from them again. Not measured."""
+INDEXES_KEPT: Final = 4
+"""Indexes of GRIB files. Not measured."""
+ENCODINGS_KEPT: Final = 512
+"""Parsed encodings; an archive has a few."""
+CLIENTS_KEPT: Final = 32
+"""Open clients, one for each bucket or host with its options. Not measured."""
