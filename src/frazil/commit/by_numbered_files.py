@@ -34,9 +34,7 @@ from frazil.commit.file_refs import (
     read_config,
     refuse_newer,
 )
-from frazil.errors import (
-    ConflictError,
-)
+from frazil.errors import ConflictError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import bytes_of_name, narrow_id, stored_name

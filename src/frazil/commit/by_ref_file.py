@@ -25,12 +25,7 @@ from frazil.commit.file_refs import (
     refuse_newer,
     taken_over,
 )
-from frazil.errors import (
-    ConflictError,
-    ErrorKind,
-    FrazilError,
-    InvalidInputError,
-)
+from frazil.errors import ConflictError, ErrorKind, FrazilError, InvalidInputError
 from frazil.formats.generation import V1
 from frazil.formats.ref_files import (
     REFS,

@@ -27,13 +27,7 @@ from frazil.commit.file_refs import (
     no_config,
     refuse_newer,
 )
-from frazil.errors import (
-    AlreadyExistsError,
-    ConflictError,
-    ErrorKind,
-    InternalError,
-    StorageError,
-)
+from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InternalError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy import g1_state
 from frazil.formats.legacy.dialects import LegacyGeneration

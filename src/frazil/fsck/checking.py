@@ -17,15 +17,7 @@ from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.legacy.dialects import STATE_FILES
 from frazil.formats.ref_files import REFS
 from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
-from frazil.fsck.findings import (
-    MAX_FINDINGS,
-    OLD_RULES,
-    REFERENCES,
-    RULES,
-    Code,
-    Finding,
-    Report,
-)
+from frazil.fsck.findings import MAX_FINDINGS, OLD_RULES, REFERENCES, RULES, Code, Finding, Report
 from frazil.fsck.history import (
     CheckedHistory,
     SnapshotNode,

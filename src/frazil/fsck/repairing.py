@@ -10,12 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from frazil.commit.base import (
-    MAIN,
-    OVERWRITTEN,
-    YEAR_3000_MS,
-    now_micros,
-)
+from frazil.commit.base import MAIN, OVERWRITTEN, YEAR_3000_MS, now_micros
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
 from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE, FileRefs
@@ -49,10 +44,7 @@ from frazil.fsck.repo_rules import RefFiles, check_config, read_ref_files, read_
 from frazil.fsck.rewriting import commit_rewrite
 from frazil.ids import ObjectId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
-from frazil.model.history import (
-    RepoInfo,
-    UpdateType,
-)
+from frazil.model.history import RepoInfo, UpdateType
 from frazil.progress import Progress, Tell, silent
 from frazil.storage.assets import file_attributes, log_key, snapshot_key
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged

@@ -25,7 +25,7 @@ from frazil.ingestion.encoding import (
     filter_configuration,
     is_plain,
 )
-from frazil.ingestion.hdf_chunks import ChunkIndex, chunk_references, read_index
+from frazil.ingestion.hdf_chunks import ChunkIndex, chunk_references, read_chunk_index
 from frazil.ingestion.hdf_files import HdfFiles, HdfItem, attributes_of
 from frazil.ingestion.names import VariableChoice
 from frazil.ingestion.netcdf4 import (
@@ -170,7 +170,7 @@ def _variable(
     dtype = np.dtype("O") if is_text else _plain_dtype(dataset.dtype)
     if FILL in dataset.attrs:
         attributes |= encoded_attributes(dataset.attrs[FILL], dtype)
-    index = read_index(name, found)
+    index = read_chunk_index(name, found)
     shape = shown_shape(dataset, dims, lengths)
     made = FileVariable(
         name=name,

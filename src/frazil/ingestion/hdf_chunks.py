@@ -32,7 +32,7 @@ class ChunkIndex:
     """the offset in the file, the length, and a mask of filters that were skipped"""
 
 
-def read_index(name: str, found: HdfItem) -> ChunkIndex | None:
+def read_chunk_index(name: str, found: HdfItem) -> ChunkIndex | None:
     """The index of a dataset; None for one without chunks.
 
     Raises:

@@ -19,7 +19,8 @@ NAMES_AT_ONCE: Final = 1 << 16
 HEADS_AT_ONCE: Final = 4096
 """Objects whose sizes are asked for together. Not measured."""
 MIN_PENDING: Final = 1 << 16
-"""Ids that are collected before they are sorted into a set: sorting fewer costs more in all."""
+"""Ids that are collected before they are sorted into a set. A million, added in thousands,
+take 1.8 s, with 1,024 2.3 s, all at once 1.1 s, but then repeated ids take memory."""
 DISK_BATCH: Final = 1 << 16
 """Files of a local disk that one call deletes; it spreads its work over threads itself.
 Not measured."""

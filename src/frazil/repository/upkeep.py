@@ -8,10 +8,7 @@ from typing import Any
 
 from frazil.async_twins import async_twin, in_thread
 from frazil.ids import texts_of
-from frazil.model.values import (
-    ChunkStorageStats,
-    GCSummary,
-)
+from frazil.model.values import ChunkStorageStats, GCSummary
 from frazil.repository.handle import RepositoryHandle
 from frazil.tip import require_writable
 

@@ -88,8 +88,9 @@ METADATA_PARTITIONS: Final = 200
 
 LABELS_AT_ONCE: Final = 1 << 22
 """Labels of an axis that are compared at a time: 32 MiB of numbers."""
-SORTED_FROM: Final = 16
-"""An `IN` list with more values is searched by sorting instead of value by value. Not measured."""
+SORTED_FROM: Final = 8
+"""An `IN` list with more values is searched by `np.isin` instead of value by value: eight of them
+among a million whole numbers in 1.9 ms instead of 3.7 ms, among 4,000 in 32 us instead of 25 us."""
 DENSE_RUN: Final = 4
 """Scattered positions are read as one slice if it is at most so many times as long.
 Not measured."""

@@ -20,14 +20,7 @@ from frazil.model.nodes import ArrayNode
 from frazil.session import Session
 from frazil.statistics.measuring import measure
 from frazil.statistics.publishing import publish_rows
-from frazil.statistics.records import (
-    Decoding,
-    Rows,
-    blank_rows,
-    decoding_of,
-    identified,
-    shapes,
-)
+from frazil.statistics.records import Decoding, Rows, blank_rows, decoding_of, identified, shapes
 from frazil.storage.base import Bytes
 from frazil.transaction.watching import Watch
 

@@ -17,14 +17,7 @@ from frazil.formats.legacy.refs import check_ref_name
 from frazil.ids import SnapshotId
 from frazil.maintenance.upgrade import RefSet
 from frazil.transaction.context import Context
-from frazil.upgrading.chunks import (
-    Move,
-    Transfers,
-    mover,
-    relocation,
-    require_moved,
-    transfers_of,
-)
+from frazil.upgrading.chunks import Move, Transfers, mover, relocation, require_moved, transfers_of
 from frazil.upgrading.claims import Claim, claimed, take, too_late, upgrading
 from frazil.upgrading.converting import Converter
 from frazil.upgrading.fencing import fence, require_no_other

@@ -15,12 +15,7 @@ from frazil.model.lanes import Row, lay_out
 from frazil.model.nodes import ArrayNode
 from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Binary, Data
-from frazil.web.chunk_maps import (
-    as_data,
-    bounded_table,
-    changed_map,
-    written_map,
-)
+from frazil.web.chunk_maps import as_data, bounded_table, changed_map, written_map
 from frazil.web.comparing import differing_chunks, same_node
 from frazil.web.slices import SliceRequest, exact_value, read_view
 from frazil.web.touching import Touches, touches

@@ -16,12 +16,7 @@ import pyarrow as pa
 
 from frazil import texts
 from frazil.spark.query.views import is_remote
-from frazil.spark.reading.aggregating import (
-    AggregateScan,
-    given,
-    read_aggregates,
-    reduce_all,
-)
+from frazil.spark.reading.aggregating import AggregateScan, given, read_aggregates, reduce_all
 from frazil.spark.reading.answering import Answered
 from frazil.spark.reading.axis_masks import full_runs
 from frazil.spark.reading.cells import (
@@ -38,13 +33,7 @@ from frazil.spark.reading.reducing import countable
 from frazil.spark.reading.runs import require_few
 from frazil.spark.reading.scan import Scan
 from frazil.spark.reading.stored import Places, first_of, length_of
-from frazil.spark.tuning import (
-    EMBEDDED_BYTES,
-    HELD_BYTES,
-    LOCAL_BYTES,
-    LOCAL_THREADS,
-    REGION_CELLS,
-)
+from frazil.spark.tuning import EMBEDDED_BYTES, HELD_BYTES, LOCAL_BYTES, LOCAL_THREADS, REGION_CELLS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

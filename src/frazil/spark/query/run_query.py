@@ -18,12 +18,7 @@ from frazil.spark import tasks
 from frazil.spark.errors import in_one_sentence, raise_task_errors, without_pyspark_logging
 from frazil.spark.location import open_pinned
 from frazil.spark.query.names import ResolvedName
-from frazil.spark.query.sql import (
-    Statement,
-    explain_statement,
-    run_statement,
-    source_options,
-)
+from frazil.spark.query.sql import Statement, explain_statement, run_statement, source_options
 from frazil.spark.reading.read import read
 from frazil.spark.reading.variables import load_group, with_texts
 from frazil.spark.sessions import session as spark_session

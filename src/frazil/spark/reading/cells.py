@@ -23,12 +23,7 @@ from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
 from frazil.spark.reading.partitions import BlockGrid, Region, plan_ranges
 from frazil.spark.reading.scan import LINES, Column, Scan
 from frazil.spark.reading.selecting import Look, Numbers, matches
-from frazil.spark.reading.stored import (
-    length_of,
-    numbers_of,
-    read_coordinate,
-    read_variable,
-)
+from frazil.spark.reading.stored import length_of, numbers_of, read_coordinate, read_variable
 from frazil.spark.reading.where import conjuncts
 from frazil.spark.tuning import BATCH_ROWS, REGION_CELLS
 
