@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import typer
@@ -143,7 +144,11 @@ COMMANDS = (
 
 GROUPS = ("branch", "tag", "config", "trash")
 ELSEWHERE = {"ingest", "sql", "rechunk", "prepare-spark", "clone", "export", "import", "serve"}
-"""They run on Spark, need a second place or go on until stopped; they have tests of their own."""
+"""They run on Spark, need a second place or go on until stopped.
+
+Those that copy are tested below, `sql` in test_spark_jobs.py, `serve` in tests/web/test_attacks.py;
+`rechunk` tells what those that copy tell, and `prepare-spark` sees no repository.
+"""
 
 
 def test_every_command_is_here() -> None:
@@ -169,6 +174,43 @@ def test_commands_show_neither(
         assert SECRET not in said.out + said.err
         if as_json and said.out:
             json.loads(said.out)
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+def test_commands_that_copy_show_neither(
+    frazil_command: Frazil, nasty: str, tmp_path: Path
+) -> None:
+    name = EVIL.replace("/", "")
+    (tmp_path / name).mkdir()
+    good, bad = (str(tmp_path / name / f"{each}{name}.h5") for each in "gb")
+    Path(bad).write_text(EVIL)
+    with h5py.File(good, "w") as file:
+        file[f"x{name}"] = [1.0, 2.0]
+        file[f"x{name}"].make_scale(f"x{name}")
+        file[f"v{name}"] = [1.0, 2.0]
+        file[f"v{name}"].dims[0].attach_scale(file[f"x{name}"])
+        file[f"v{name}"].attrs[f"a{name}"] = np.complex64(1j)
+        file[f"g{name}/w"] = 1
+    for number, as_json in enumerate(((), ("--json",))):
+        target = str(tmp_path / f"t{name}{number}")
+        for command in (
+            ("ingest", good, f"{target}1", "-m", EVIL),
+            ("ingest", good, f"{target}2", "--mode", "native"),
+            ("ingest", good, bad, f"{target}3", "--on-error", "skip"),
+            ("ingest", good, f"{target}4", "--concat-dim", f"y{name}", "--drop", f"n{name}"),
+            ("ingest", f"{bad}*none", f"{target}5"),
+            ("ingest", bad, f"{target}6"),
+            ("clone", f"{target}2", f"{target}7"),
+            ("export", f"{target}2", f"{target}.zarr"),
+            ("import", f"{target}.zarr", f"{target}8"),
+            ("clone", nasty, f"{target}9"),
+            ("export", nasty, f"{target}.zarr2"),
+        ):
+            said = frazil_command(*command, "--engine", "local", *as_json)
+            assert not RAW & set(said.out + said.err), command
+            assert SECRET not in said.out + said.err, command
+            assert said.out + said.err, command
 
 
 @pytest.mark.parametrize("spec", [1, 2])

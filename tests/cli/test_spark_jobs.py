@@ -109,6 +109,17 @@ def test_sql_as_json_loses_nothing(frazil_command: Frazil, still_ocean: Ocean) -
     assert row["s"] == {"a": 1, "a_2": 2}
 
 
+@pytest.mark.parametrize("form", [(), ("--csv",), ("--json",), ("--explain",)])
+def test_sql_controls_no_terminal(
+    frazil_command: Frazil, still_ocean: Ocean, form: tuple[str, ...]
+) -> None:
+    evil = "\x1b]0;x\x07\x9b31m\u202e"
+    for query in (f"SELECT '{evil}' AS `n{evil}`, 1 AS `m{evil}`", f"SELECT `{evil}` FROM data"):
+        said = frazil_command("sql", still_ocean.url, query, *form)
+        assert "x1b" in said.out + said.err or "u001b" in said.out + said.err
+        assert not {*evil} & {*"\x1b\x07\x9b\u202e"} & {*said.out, *said.err}
+
+
 def test_sql_leaves_the_views_of_others_alone(
     frazil_command: Frazil, still_ocean: Ocean, spark: SparkSession
 ) -> None:

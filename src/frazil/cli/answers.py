@@ -104,7 +104,7 @@ class Screen:
         for column in columns:
             is_number = column.endswith("#")
             table.add_column(
-                column.removesuffix("#"),
+                clean(column.removesuffix("#")),  # a query may name it as it likes
                 justify="right" if is_number else "left",
                 overflow="fold",
                 no_wrap=is_number,

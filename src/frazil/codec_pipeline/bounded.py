@@ -40,6 +40,7 @@ HEAD: Final = 64 << 10
 UNKNOWN: Final = 1 << 62
 """The size for heads that cannot be parsed, so that they are refused."""
 _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+_GRIB_JPEG2000: Final = frozenset({40, 40000})
 _JPEG_ALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
 
 
@@ -51,7 +52,7 @@ def declared_cells(codec: str, chunk: Buffer) -> int | None:
     read = _READERS.get(codec.removeprefix("imagecodecs_"))
     if read is None:
         return None
-    head = chunk[:HEAD].to_bytes()
+    head = chunk[: len(chunk) if read is _grib else HEAD].to_bytes()
     try:
         return read(head)
     except IndexError:
@@ -106,17 +107,25 @@ def _jpeg2000(head: bytes) -> int:
     return max(0, right - left) * max(0, bottom - top) * max(1, _number(head, at + 40, 2))
 
 
-def _grib(head: bytes) -> int:
-    """The points of the grid of a GRIB 2 message."""
-    if head[:4] != b"GRIB" or head[7] != 2:
+def _grib(message: bytes) -> int:
+    """The points of the grid of a GRIB 2 message.
+
+    Raises:
+        FormatError: gribberish would decode it for ever.
+    """
+    if message[:4] != b"GRIB" or message[7] != 2:
         return UNKNOWN
-    at = 16
-    while head[at : at + 4] != b"7777":
-        size, section = _number(head, at, 4), head[at + 4]
+    points, at, packing = UNKNOWN, 16, 0
+    while at + 5 <= len(message) and message[at : at + 4] != b"7777":
+        size, section = _number(message, at, 4), message[at + 4]
         if section == 3:
-            return _number(head, at + 6, 4)
+            points = _number(message, at + 6, 4)
+        elif section == 5:
+            packing = _number(message, at + 9, 2)
+        elif section == 7 and packing in _GRIB_JPEG2000 and size <= 5:
+            raise damaged("a GRIB message without values, packed as JPEG 2000, cannot be decoded")
         at += max(5, size)
-    return UNKNOWN
+    return points
 
 
 def _lzw(head: bytes) -> int:

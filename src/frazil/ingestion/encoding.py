@@ -194,7 +194,7 @@ def _dtype_of(data_type: str) -> np.dtype[Any]:
     return data_types.dtype_of(json.loads(data_type))
 
 
-def native_encoding(dtype: np.dtype[Any], fill: Any, compressor: str | None) -> str:  # noqa: ANN401 - a scalar of any type
+def native_encoding(dtype: np.dtype[Any] | str, fill: Any, compressor: str | None) -> str:  # noqa: ANN401 - a scalar of any type
     """The encoding of an array that is written here."""
     import zarr
     from zarr.core.metadata import ArrayV3Metadata
@@ -221,7 +221,7 @@ def values_match(one: Array, other: Array) -> bool:
     return bool(np.array_equal(one, other, equal_nan=has_nan))
 
 
-def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
+def native_codecs(dtype: np.dtype[Any] | str, compressor: str | None) -> list[Any]:
     """The codecs of an array of a type that is written here."""
     found: list[Any] = json.loads(native_encoding(dtype, None, compressor))["codecs"]
     return found
@@ -229,8 +229,15 @@ def native_codecs(dtype: np.dtype[Any], compressor: str | None) -> list[Any]:
 
 def renewed(encoding: str, compressor: str | None) -> str:
     """An encoding with the codecs of arrays that are written here, and all else the same."""
-    codecs = native_codecs(encoded_dtype(encoding), compressor)
+    codecs = native_codecs(encoding_type(encoding), compressor)
     return canonical(json.loads(encoding) | {"codecs": codecs})
+
+
+def encoding_type(encoding: str) -> np.dtype[Any] | str:
+    """The type of an encoding as zarr takes it: numpy has one for objects of all kinds."""
+    dtype = encoded_dtype(encoding)
+    name = json.loads(encoding)["data_type"]
+    return name if dtype.kind == "O" and isinstance(name, str) else dtype
 
 
 def with_checksums(encoding: str) -> str:

@@ -176,8 +176,9 @@ def describe_message(
     # scale, and may be wrong in one of them only.
     numbers = [get(key) or 0 for key in _SCALING]
     signs = [(number > 0) - (number < 0) for number in numbers]
-    is_full = get("numberOfValues") == get("numberOfDataPoints")
-    packing = f"{get('packingType')} {get('bitsPerValue')} {is_full} {signs}"
+    count = get("numberOfValues")
+    is_full = count == get("numberOfDataPoints")
+    packing = f"{get('packingType')} {get('bitsPerValue')} {is_full} {count == 0} {signs}"
     made = Message(
         offset,
         length,
@@ -250,6 +251,8 @@ def refusal(data: bytes) -> str | None:
     except ImportError:
         return "the package gribberish is not installed"
     expected = message_values(data)
+    if np.isnan(expected).all():  # packed as JPEG 2000, it would be decoded for ever
+        return "it has no values, which gribberish does not expect"
     try:
         found = parse_grib_array(data, 0)
     except BaseException as error:  # a panic of its compiled code is not an Exception

@@ -19,6 +19,7 @@ from frazil.masking import MaskedRecord
 
 _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_OPEN: Final = "{{"
 _META: Final = ".zarray"
 Range: TypeAlias = tuple[int, int, str]
 """offset, length and location of bytes in a file"""
@@ -128,6 +129,9 @@ class _Places(MaskedRecord):
     def _location(self, text: str) -> str:
         if text not in self.known:
             filled = _TEMPLATE.sub(lambda m: self.templates.get(m[1], m[0]), text)
+            if _OPEN in filled:
+                detail = f"a reference has a template that cannot be filled in: {filled[:80]!r}"
+                raise bad_file(detail, self.url)
             self.known[text] = self.allowed.require(filled, self.url)
         return self.known[text]
 

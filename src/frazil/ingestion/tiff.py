@@ -68,7 +68,7 @@ def scan_tiff(source: InputFile) -> ParsedFile:
         image, half = _image(source.url, page), _half_pixel(page)
         attributes = image.attributes
         try:
-            found = _referred(source)
+            found = _with_fill_of(image, _referred(source))
             attributes = found.attributes
             _require_same(found, image, page, source.options)
             image = found
@@ -241,6 +241,16 @@ def _referred(source: InputFile) -> FileVariable:
         ordered_json(attrs),
         FileReferences.of_file(url, index, manifest._offsets.ravel()[index], lengths[index]),
     )
+
+
+def _with_fill_of(image: FileVariable, found: FileVariable) -> FileVariable:
+    """An image by reference whose tiles without bytes are as the tag of GDAL says, or zeros.
+
+    virtual-tiff takes the word of the metadata too, in which GDAL keeps what other formats said.
+    """
+    meaning = json.loads(found.encoding)
+    meaning["fill_value"] = json.loads(image.encoding)["fill_value"]
+    return replace(found, encoding=canonical(meaning))
 
 
 def _findable(encoding: str) -> str:

@@ -20,6 +20,7 @@ from frazil.ingestion.encoding import (
     decoded_fill,
     encoded_dtype,
     encoding_in,
+    encoding_type,
     native_encoding,
     variable_from,
     without_zarr_warnings,
@@ -118,7 +119,8 @@ def settle_array(array: PlannedArray, plan: IngestPlan) -> tuple[Shape, str, dic
         else max(1, length)
         for dim, length in zip(array.dims, array.shape, strict=True)
     )
-    return chunks, native_encoding(values.dtype, fill, None), attrs
+    kind = encoding_type(array.encoding) if values.dtype.kind == "O" else values.dtype
+    return chunks, native_encoding(kind, fill, None), attrs
 
 
 def make_array(session: Session, path: str, array: PlannedArray, plan: IngestPlan) -> None:

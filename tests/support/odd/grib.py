@@ -101,6 +101,25 @@ def read_marked(path: Path) -> Values:
     return {name: np.where(fields == np.float32(MISSING), np.nan, fields)}
 
 
+def empty_fields(packing: str, folder: Path) -> Path:
+    """A field with some values, and one of the same packing with none."""
+    made = folder / "odd.grib"
+    with made.open("wb") as file:
+        for hour, missing in ((0, slice(1, 3)), (12, slice(None))):
+            handle = eccodes.codes_grib_new_from_samples("regular_ll_pl_grib2")
+            settings = {**REGULAR, "dataDate": 20240101, "dataTime": hour * 100, "bitsPerValue": 12}
+            for key, value in {**settings, "bitmapPresent": 1, "packingType": packing}.items():
+                eccodes.codes_set(handle, key, value)
+            eccodes.codes_set(handle, "missingValue", MISSING)
+            # in steps of one, as an empty field has them
+            values = 273.15 + np.linspace(0, (1 << 12) - 1, SIZE[0] * SIZE[1])
+            values[missing] = MISSING
+            eccodes.codes_set_values(handle, values)
+            eccodes.codes_write(handle, file)
+            eccodes.codes_release(handle)
+    return made
+
+
 def unnamed(folder: Path) -> Path:
     """Two parameters that no table has, at two times."""
     common = {**REGULAR, "dataDate": 20240101, "discipline": 0, "parameterCategory": 1}
@@ -181,6 +200,12 @@ def _cases() -> Iterator[Case]:
         yield Case(f"grib2/{label}", partial(soil, tops), read_soil, is_close=True)
     yield Case("grib2/seconds", radar, read_radar, is_close=True)
     yield Case("grib2/marked", marked, read_marked, Outcome.COPIED, "gribberish", is_close=True)
+    for packing in ("grid_simple", "grid_jpeg"):
+        empty = partial(empty_fields, packing)
+        told = "it has no values"
+        yield Case(
+            f"grib2/empty-{packing}", empty, read_marked, Outcome.COPIED, told, is_close=True
+        )
     yield Case("grib2/unnamed", unnamed, read_unnamed, is_close=True)
     yield Case("grib2/cut", cut, nothing, Outcome.REFUSED, "cut off")
     yield Case("grib2/together", together, nothing, Outcome.REFUSED, "several fields")

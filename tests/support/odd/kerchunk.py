@@ -126,6 +126,20 @@ def _cases() -> Iterator[Case]:
         templates={"u": "others/data.bin"},
     )
     yield Case("kerchunk/template", template, read, allow=beside)
+    for name, text, templates in (
+        ("unknown", "{{nope}}", {"u": "others/data.bin"}),
+        ("nested", "{{u}}", {"u": "{{folder}}/data.bin", "folder": "others"}),
+        ("called", "{{u(n='data')}}", {"u": "others/{{n}}.bin"}),
+    ):
+        refs = {"v/0": [text, 0, 16], "v/1": second}
+        yield Case(
+            f"kerchunk/template-{name}",
+            partial(write, refs, templates=templates),
+            nothing,
+            Outcome.REFUSED,
+            "cannot be filled in",
+            allow=lambda folder: (str(folder),),
+        )
     whole = {"v/.zarray": meta(8), "v/0": ["others/data.bin"]}
     yield Case("kerchunk/whole-file", partial(write, whole), read, allow=beside)
     far: tuple[tuple[str, list[Any]], ...] = (

@@ -53,6 +53,24 @@ def sparse(folder: Path) -> Path:
     return made
 
 
+def sparse_described(tag: int, text: str, folder: Path) -> Path:
+    """The same of a file with words of GDAL about missing pixels."""
+    made = folder / "odd.tif"
+    empty = (None if number % 2 else ramp((16, 16), "i2") for number in range(6))
+    words = [(tag, "s", len(text) + 1, text, True)]
+    tifffile.imwrite(made, empty, shape=(32, 48), dtype="i2", tile=(16, 16), extratags=words)
+    return made
+
+
+def read_sparse(empty: int, path: Path) -> Values:
+    """Tiles that were never written are as GDAL reads them."""
+    values = np.full((32, 48), empty, "i2")
+    for row, column in ((0, 0), (0, 32), (16, 16)):
+        values[row : row + 16, column : column + 16] = ramp((16, 16), "i2")
+    assert np.array_equal(values[values != empty], read(path)["band_data"][values != empty])
+    return {"band_data": values}
+
+
 def small_steps(folder: Path) -> Path:
     """Differences that need more than a byte in the second row of tiles only, and few bytes."""
     made = folder / "odd.tif"
@@ -155,6 +173,13 @@ def _cases() -> Iterator[Case]:
     yield case("one-strip", (33, 21), "<f4")
     yield case("complex", (32, 32), "<c8", **TILE)
     yield Case("tiff/sparse", sparse, read)
+    described = '<GDALMetadata><Item name="_FillValue">-7</Item></GDALMetadata>'
+    for label, tag, text, empty in (
+        ("nodata", 42113, "-9999", -9999),
+        ("fill-in-metadata", 42112, described, 0),
+    ):
+        made = partial(sparse_described, tag, text)
+        yield Case(f"tiff/sparse-{label}", made, partial(read_sparse, empty))
     yield Case("tiff/small-steps", small_steps, read, Outcome.COPIED, "differences")
     yield Case("tiff/by-corner", partial(placed, False), partial(read_placed, 0.5))
     yield Case("tiff/by-centre", partial(placed, True), partial(read_placed, 0.0))

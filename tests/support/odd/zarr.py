@@ -38,6 +38,18 @@ def write(version: Any, dtype: Any, options: dict[str, Any], folder: Path) -> Pa
     return made
 
 
+def bytes_of_any_length(is_label: bool, folder: Path) -> Path:
+    """Bytes as they are, of data or of the labels of its dimension."""
+    made = folder / "odd.zarr"
+    group = zarr.open_group(made, mode="w", zarr_format=3)
+    for name in ("v", "x") if is_label else ("v",):
+        array = group.create_array(
+            name, shape=(5,), chunks=(2,), dtype="variable_length_bytes", dimension_names=("x",)
+        )
+        array[...] = np.array([b"\xff" * n + b"\0" for n in range(5)], object)
+    return made
+
+
 def read(path: Path) -> Values:
     group = zarr.open_group(path, mode="r")
     return {name: np.asarray(array[...]) for name, array in group.arrays()}
@@ -177,6 +189,8 @@ def _cases() -> Iterator[Case]:
     )
     for name, codec in (("gzip", GzipCodec()), ("zstd", ZstdCodec()), ("blosc", BloscCodec())):
         yield case(f"compressor-{name}", 3, compressors=codec)
+    for label, is_label in (("bytes", False), ("bytes-as-labels", True)):
+        yield Case(f"zarr3/{label}", partial(bytes_of_any_length, is_label), read)
     yield case("shards", 3, shards=(6, 4))
     yield case("dots", 3, chunk_key_encoding={"name": "default", "separator": "."})
     yield case("old-keys", 3, chunk_key_encoding={"name": "v2", "separator": "."})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -178,3 +179,15 @@ GRIB = (
 def test_pictures_say_how_large_they_are(codec: str, data: bytes, cells: int | None) -> None:
     buffer = default_buffer_prototype().buffer.from_bytes(data)
     assert declared_cells(codec, buffer) == cells
+
+
+def test_a_grib_message_without_values_is_not_decoded_for_ever(tmp_path: Path) -> None:
+    pytest.importorskip("eccodes")
+    from tests.support.odd.grib import empty_fields
+
+    data = empty_fields("grid_jpeg", tmp_path).read_bytes()
+    first, second = (b"GRIB" + each for each in data.split(b"GRIB")[1:])
+    buffer = default_buffer_prototype().buffer
+    assert declared_cells("gribberish", buffer.from_bytes(first)) == 24
+    with pytest.raises(FormatError, match="without values"):
+        declared_cells("gribberish", buffer.from_bytes(second))
