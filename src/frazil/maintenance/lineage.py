@@ -111,9 +111,7 @@ def _has_initial(table: SnapshotTable, gone: Mask) -> bool:
     return not gone[row] and int(table.columns.rows["parent"][row]) == NO_PARENT
 
 
-def _adoption(
-    table: SnapshotTable, row: int, parents: Sequence[int], ends: Sequence[bool]
-) -> Link:
+def _adoption(table: SnapshotTable, row: int, parents: Sequence[int], ends: Sequence[bool]) -> Link:
     between: list[int] = []
     ancestor = parents[row]
     for _ in parents:
