@@ -57,6 +57,8 @@ def texts_of(ids: Collection[bytes]) -> list[str]:
 class ObjectId(bytes):
     """Random bytes of a fixed width; `str()` gives the Crockford text used in keys."""
 
+    # Without a dictionary they are no concern of the garbage collector: histories have many.
+    __slots__ = ()
     width: ClassVar[int] = 12
     bad_text: ClassVar[ErrorKind] = ErrorKind.INVALID_SNAPSHOT_ID
 
@@ -89,18 +91,25 @@ class ObjectId(bytes):
 class SnapshotId(ObjectId):
     """Names a snapshot and its transaction log."""
 
+    __slots__ = ()
+
 
 class ManifestId(ObjectId):
     """Names a manifest."""
+
+    __slots__ = ()
 
 
 class ChunkId(ObjectId):
     """Names a chunk object, which may hold one chunk or many."""
 
+    __slots__ = ()
+
 
 class NodeId(ObjectId):
     """Names a group or array for its whole life, through updates and moves."""
 
+    __slots__ = ()
     width = 8
 
 

@@ -6,7 +6,8 @@ takes over its transaction log by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
@@ -32,7 +33,7 @@ def table_ids(table: SnapshotTable) -> U8:
 
 def ids_where(table: SnapshotTable, mask: Mask) -> frozenset[SnapshotId]:
     """The snapshots picked by a mask of rows."""
-    return frozenset(map(table.id_at, np.flatnonzero(mask).tolist()))
+    return frozenset(compress(table.ids, mask.tolist()))
 
 
 def mask_of(table: SnapshotTable, ids: Iterable[SnapshotId]) -> Mask:
@@ -68,19 +69,12 @@ def drop_snapshots(table: SnapshotTable, gone: Mask, *, to_root: bool) -> Snapsh
     That is the root of their history, or else the nearest ancestor that stays; the initial
     snapshot if there is none. The adopted record the logs of all snapshots between.
     """
-    parents = table.columns.rows["parent"].tolist()
-
-    def is_root(row: int) -> bool:
-        return bool(parents[row] == NO_PARENT)
-
-    kept = (~gone).tolist()
-
     if not gone.any():
         return table
-    links = {
-        table.id_at(row): _adoption(table, row, parents, is_root if to_root else kept.__getitem__)
-        for row in orphaned(table, gone)
-    }
+    parents = table.columns.rows["parent"]
+    ends: list[bool] = (parents == NO_PARENT if to_root else ~gone).tolist()
+    above: list[int] = parents.tolist()
+    links = {table.id_at(row): _adoption(table, row, above, ends) for row in orphaned(table, gone)}
     if any(parent is None for parent, _ in links.values()) and _has_initial(table, gone):
         links = {one: (link[0] or INITIAL_SNAPSHOT_ID, link[1]) for one, link in links.items()}
     return table.reparent(links).without(gone)
@@ -117,22 +111,23 @@ def _has_initial(table: SnapshotTable, gone: Mask) -> bool:
     return not gone[row] and int(table.columns.rows["parent"][row]) == NO_PARENT
 
 
-def _adoption(
-    table: SnapshotTable, row: int, parents: list[int], is_end: Callable[[int], bool]
-) -> Link:
+def _adoption(table: SnapshotTable, row: int, parents: Sequence[int], ends: Sequence[bool]) -> Link:
     between: list[int] = []
     ancestor = parents[row]
-    while ancestor != NO_PARENT and not is_end(ancestor):
+    for _ in parents:
+        if ancestor == NO_PARENT or ends[ancestor]:
+            break
         between.append(ancestor)
         ancestor = parents[ancestor]
-        if len(between) > len(parents):
-            raise FormatError("damaged file: the history runs in a circle", key="repo")
-    pruned: list[SnapshotId] = []
-    has_pruned = (table.columns.rows["pruned_count"] > 0).tolist()
-    for one in reversed(between):
-        if has_pruned[one]:
-            pruned.extend(_pruned(table, one))
-        pruned.append(table.id_at(one))
+    else:
+        raise FormatError("damaged file: the history runs in a circle", key="repo")
+    between.reverse()
+    ids, pruned = table.ids, list[SnapshotId]()
+    if table.columns.rows["pruned_count"][between].any():
+        for one in between:
+            pruned += (*_pruned(table, one), ids[one])
+    else:
+        pruned += [ids[one] for one in between]
     pruned.extend(_pruned(table, row))
     return None if ancestor == NO_PARENT else table.id_at(ancestor), pruned
 

@@ -24,6 +24,7 @@ from frazil.model.values import (
 )
 
 _set_page: Final = vars(SnapshotInfo)["_page"].__set__
+_set_line: Final = vars(SnapshotInfo)["_line"].__set__
 
 
 def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
@@ -51,8 +52,8 @@ def _commits(pages: Iterable[HistoryPage]) -> Iterator[list[SnapshotInfo]]:
             for commit, fields in zip(made, page.shown, strict=True):
                 commit.__dict__.update(zip(COMMIT_FIELDS, fields, strict=True))
         else:
-            places = zip(repeat(page), range(len(page)))
-            deque(map(_set_page, made, places), maxlen=0)
+            deque(map(_set_line, made, range(len(page))), maxlen=0)
+            deque(map(_set_page, made, repeat(page)), maxlen=0)
         yield made
         is_read = page.is_read
 

@@ -151,8 +151,13 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         return len(self.columns.rows)
 
     def __iter__(self) -> Iterator[SnapshotId]:
+        return iter(self.ids)
+
+    @cached_property
+    def ids(self) -> list[SnapshotId]:
+        """All ids, ascending."""
         raw = self._raw_ids
-        return (SnapshotId(raw[at : at + 12]) for at in range(0, len(raw), 12))
+        return [SnapshotId(raw[at : at + 12]) for at in range(0, len(raw), 12)]
 
     def __contains__(self, snapshot_id: object) -> bool:
         return isinstance(snapshot_id, bytes) and self._find(snapshot_id) is not None

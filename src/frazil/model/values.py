@@ -164,7 +164,9 @@ class BasicConflictSolver(ConflictSolver):
 class SnapshotInfo(_Record):
     """One commit of the history."""
 
-    __slots__ = ("_page",)  # beside the fields: the page they are still in, and the line there
+    # Beside the fields: the page they are still in, and the line there. As a pair these would be
+    # one more object for each commit, and make Python collect garbage twice as often.
+    __slots__ = ("_line", "_page")
     _shown_name = "snapshots.SnapshotInfo"
     id: str
     parent_id: str | None
@@ -177,10 +179,10 @@ class SnapshotInfo(_Record):
         known = self.__dict__
         if name == "_page":
             raise AttributeError("this commit is in no page")
-        place = getattr(self, "_page", None)
-        if place is not None:
-            page, number = place
-            known.update(zip(COMMIT_FIELDS, page.shown[number], strict=True))
+        page = getattr(self, "_page", None)
+        if page is not None:
+            fields = page.shown[getattr(self, "_line", 0)]
+            known.update(zip(COMMIT_FIELDS, fields, strict=True))
             object.__setattr__(self, "_page", None)
         if name not in known:  # another thread may have filled it in just now
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

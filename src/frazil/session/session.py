@@ -139,22 +139,29 @@ class Session(SnapshotView):
         self._require_commit(allow_empty=allow_empty)
         if rebase_with is None:
             return self._put(message, metadata, {})
-        storage = self.state.context.storage
-        with contextlib.ExitStack() as lock:
+        storage, bases = self.state.context.storage, {self.state.base_id}
+
+        def advance() -> None:
+            if self._publisher.landed() is None:
+                self.rebase(rebase_with)
+                bases.add(self.state.base_id)
+
+        # Others should not wait for a large commit that may not even lose a race.
+        first_with_turn = 1 if self.state.changes.is_large else 0
+        with contextlib.ExitStack() as turn:
             for attempt in range(rebase_tries):
+                if attempt == first_with_turn:
+                    turn.enter_context(storage.commit_turn(advance))
                 began = time.monotonic()
                 try:
-                    return self._put(message, metadata, {"rebase_attempts": attempt})
+                    return self._put(message, metadata, {"rebase_attempts": len(bases) - 1})
                 except ConflictError as conflict:
                     if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                         raise
-                    if attempt == 0:
-                        lock.enter_context(storage.advisory_lock())
                     if not storage.answers_inline:
                         stand_back(attempt + 1, time.monotonic() - began)
-                    if self._publisher.landed() is None:
-                        self.rebase(rebase_with)
-            return self._put(message, metadata, {"rebase_attempts": rebase_tries})
+                    advance()
+            return self._put(message, metadata, {"rebase_attempts": len(bases) - 1})
 
     def _put(
         self,

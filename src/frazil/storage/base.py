@@ -325,12 +325,11 @@ class Storage(ABC, HasRepr):
             raise absent(key)
         return seen.created_at
 
-    def advisory_lock(self) -> AbstractContextManager[None]:
-        """A lock for writers that have lost a race; does nothing where the storage has none.
+    def commit_turn(self, prepare: Callable[[], None]) -> AbstractContextManager[None]:
+        """A turn to commit, where writers can take turns, so that fewer of them race.
 
-        Of many writers that race only one wins, and the work of all others is wasted. With this
-        lock they go one after the other. Correctness does not depend on it: a writer that has
-        waited long goes on without it.
+        Who has to wait calls `prepare` when it is next. Nothing relies on turns: a writer that
+        has waited long goes on without one.
         """
         return nullcontext()
 

@@ -30,12 +30,10 @@ from typing import Final
 from frazil.errors import ErrorKind, StorageError
 
 LOCK_NAME: Final = ".frazil-lock#0"
-TURN_NAME: Final = ".frazil-turn#0"
-"""The lock of writers that have lost a race, so that they try again one after the other."""
 _FIRST_PAUSE_S: Final = 0.0002
 """The first pause of a writer that waits for the lock, which is held for a short time only."""
-_LONGEST_PAUSE_S: Final = 0.005
-"""Pauses double up to this one."""
+LONGEST_PAUSE_S: Final = 0.005
+"""Pauses double up to this one, where many may wait."""
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _NO_LOCKS: Final = frozenset(
     {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF}
@@ -45,19 +43,27 @@ _NO_LOCKS: Final = frozenset(
 class RootLock:
     """A lock of a directory tree; usable from many threads and processes."""
 
-    def __init__(self, root: str, *, timeout_s: float, name: str = LOCK_NAME) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        timeout_s: float,
+        name: str = LOCK_NAME,
+        longest_pause_s: float = LONGEST_PAUSE_S,
+    ) -> None:
         self._path: Final = f"{root}/{name}"
         self._timeout_s: Final = timeout_s
+        self._longest_pause_s: Final = longest_pause_s
         self._is_proved = False
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Keep everybody else out, for as short as possible.
+    def hold(self, *, at_once: bool = False) -> Iterator[None]:
+        """Keep everybody else out, for as short as possible; with `at_once` do not wait.
 
         Raises:
             StorageError: somebody held the lock too long, or this file system has none.
         """
-        descriptor = self._acquire()
+        descriptor = self._acquire(0.0 if at_once else self._timeout_s)
         try:
             if not self._is_proved:
                 self._prove()
@@ -67,8 +73,8 @@ class RootLock:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
-    def _acquire(self) -> int:
-        deadline = time.monotonic() + self._timeout_s
+    def _acquire(self, timeout_s: float) -> int:
+        deadline = time.monotonic() + timeout_s
         while True:
             descriptor = self._open()
             try:
@@ -92,7 +98,7 @@ class RootLock:
                     waited_s=self._timeout_s,
                 )
             time.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, self._longest_pause_s)
 
     def _open(self) -> int:
         while True:

@@ -13,8 +13,7 @@ root (`file_lock`), compares the content with the expected version and renames. 
 Deleting a few objects takes the lock too. Readers take none. Writers of the official package
 take none either: it compares and overwrites without, so let it not commit at the same time.
 
-Writers that lost a race go on one after the other (`advisory_lock`). Without it all of them would
-repeat their work for a race that only one can win. Nothing relies on that lock.
+Writers that can rebase go one after the other (`turns`). Nothing relies on that.
 
 **Durability** `"commit"`: conditional writes return when they would survive a power cut, and
 everything a commit refers to is synced by `make_durable` just before. `put` alone promises
@@ -35,12 +34,13 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.errors import ErrorKind, InvalidInputError
 from frazil.model.config import StorageConcurrencySettings, StorageRetriesSettings, StorageSettings
 from frazil.model.display import Field, Verbatim
 from frazil.storage.base import (
@@ -61,7 +61,7 @@ from frazil.storage.base import (
     all_deleted,
 )
 from frazil.storage.durable import sync, sync_descriptor
-from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
+from frazil.storage.file_lock import LOCK_NAME, RootLock
 from frazil.storage.folder_sync import FolderSync, sync_paths
 from frazil.storage.keys import check_key, check_prefix, check_range
 from frazil.storage.pieces import read_pieces
@@ -86,14 +86,13 @@ from frazil.storage.posix import (
     write_all,
 )
 from frazil.storage.tuning import DELETED_TOGETHER, DELETERS, LARGE_OBJECT, REMEMBERED_BYTES
+from frazil.storage.turns import LINE_NAME, TURN_NAME, Turns
 
 T = TypeVar("T")
 Durability: TypeAlias = Literal["commit", "none"]
 
 LOCK_TIMEOUT_S: Final = 30.0
 """Seconds after which waiting for the lock is an error."""
-TURN_TIMEOUT_S: Final = 5.0
-"""seconds that a writer who lost a race waits for others that did"""
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 )
@@ -124,7 +123,7 @@ class LocalStorage(Storage):
         self._settings: Final = settings
         self._read_flags: Final = READ if follow_symlinks else READ | os.O_NOFOLLOW
         self._lock: Final = RootLock(self._root, timeout_s=LOCK_TIMEOUT_S)
-        self._losers_lock: Final = RootLock(self._root, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME)
+        self._turns: Final = Turns(self._root)
         self._syncing: Final = FolderSync(self._root)
         self._real_folders: set[str] = set()
         self._last: Fetched | None = None
@@ -391,7 +390,7 @@ class LocalStorage(Storage):
         limit = before.timestamp()
         removed = 0
         for path in staging_files(self.path):
-            if not path.endswith((f"/{LOCK_NAME}", f"/{TURN_NAME}")):
+            if not path.endswith((f"/{LOCK_NAME}", f"/{TURN_NAME}", f"/{LINE_NAME}")):
                 with naming(path), contextlib.suppress(FileNotFoundError):
                     if os.lstat(path).st_mtime < limit:
                         os.unlink(path)
@@ -413,13 +412,9 @@ class LocalStorage(Storage):
         with naming(self._root), tempfile.TemporaryFile(dir=self._root) as probe:
             return datetime.fromtimestamp(os.fstat(probe.fileno()).st_mtime, UTC)
 
-    @contextlib.contextmanager
-    def advisory_lock(self) -> Iterator[None]:
-        """Wait for other writers that lost a race, but not long."""
-        with contextlib.ExitStack() as stack:
-            with contextlib.suppress(StorageError, OSError):
-                stack.enter_context(self._losers_lock.hold())
-            yield
+    def commit_turn(self, prepare: Callable[[], None]) -> AbstractContextManager[None]:
+        """A turn among all who write here, by locks in the root."""
+        return self._turns.take(prepare)
 
     # --- about this place ---
 

@@ -124,8 +124,8 @@ class WrappedStorage(Storage):
     def with_request_limit(self, max_concurrent_requests: int) -> Self:
         return self._around(self.inner.with_request_limit(max_concurrent_requests))
 
-    def advisory_lock(self) -> AbstractContextManager[None]:
-        return self.inner.advisory_lock()
+    def commit_turn(self, prepare: Callable[[], None]) -> AbstractContextManager[None]:
+        return self.inner.commit_turn(prepare)
 
     def _shown_fields(self) -> Iterable[Field]:
         return self.inner._shown_fields()
@@ -211,7 +211,7 @@ class ReadOnlyStorage(BulkReads):
         """Refuse: the clock of a store is read by writing."""
         self._refuse("")
 
-    def advisory_lock(self) -> AbstractContextManager[None]:
+    def commit_turn(self, prepare: Callable[[], None]) -> AbstractContextManager[None]:
         """No lock is needed, since nothing is written."""
         return nullcontext()
 

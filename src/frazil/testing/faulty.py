@@ -98,7 +98,7 @@ class FaultyStorage(WrappedStorage):
         for key, data in items:
             self.put(key, data, attributes)
 
-    advisory_lock = Storage.advisory_lock
+    commit_turn = Storage.commit_turn
 
     def _around(self, inner: Storage) -> Self:
         """Itself: the numbers of calls must go on."""

@@ -18,6 +18,7 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import ManifestFile, Move
 from frazil.model.nodes import ArrayNode, Dimension, ManifestRef, Node
 from frazil.transaction.chunk_changes import ChunkChanges, sorted_coords
+from frazil.transaction.tuning import MANY_CHANGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,11 @@ class ChangeSet:
     def is_empty(self) -> bool:
         """Whether nothing was ever changed."""
         return not (self.touched or self.changes_nodes or any(self.chunks.values()))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a commit of it takes so long that others should not wait for it."""
+        return sum(map(len, self.chunks.values())) > MANY_CHANGES
 
     @property
     def changes_nodes(self) -> bool:

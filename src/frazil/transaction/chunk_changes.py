@@ -96,10 +96,9 @@ class ChunkChanges:
         self._seal_loose()
         self._append(table, dropped)
 
-    def __bool__(self) -> bool:
-        return bool(self._loose) or any(
-            len(table) or len(dropped) for table, dropped in self._segments
-        )
+    def __len__(self) -> int:
+        """How many chunks are set or deleted; those that were set twice may count twice."""
+        return len(self._loose) + sum(len(table) + len(gone) for table, gone in self._segments)
 
     def _seal_loose(self) -> None:
         if not self._loose:

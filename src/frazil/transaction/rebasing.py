@@ -22,6 +22,7 @@ from frazil.model.values import (
     ConflictType,
     VersionSelection,
 )
+from frazil.storage.pool import fan_out
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.conflicts import (
     LazyHierarchy,
@@ -88,16 +89,29 @@ def _newer(
             message="the snapshot this session is based on is no longer in the history of its "
             "branch, which was reset or expired; start a new session",
         )
-    return [(entry, list(_logs(state, entry, base))) for entry in reversed(found)]
+    found.reverse()
+    names = [name for entry in found for name in _log_names(entry, base)]
+    load = state.context.assets.log
+    # On a disk, decoding is most of it, which threads do no faster.
+    loaded = map(load, names) if state.context.storage.answers_inline else fan_out(load, names)
+    logs = dict(zip(names, loaded, strict=True))
+    return [(entry, list(_logs(entry, base, logs))) for entry in found]
 
 
-def _logs(state: WorkingState, entry: SnapshotEntry, base: SnapshotId) -> Iterator[TransactionLog]:
+def _log_names(entry: SnapshotEntry, base: SnapshotId) -> tuple[SnapshotId, ...]:
     """Logs a commit stands for: those of pruned ancestors after our base, then its own."""
     pruned = entry.pruned_ancestor_tx_logs
     if base in pruned:
         pruned = pruned[pruned.index(base) + 1 :]
-    for snapshot_id in (*pruned, entry.id):
-        log = state.context.assets.log(snapshot_id)
+    return (*pruned, entry.id)
+
+
+def _logs(
+    entry: SnapshotEntry, base: SnapshotId, logs: Mapping[SnapshotId, TransactionLog | None]
+) -> Iterator[TransactionLog]:
+    """The same, loaded."""
+    for snapshot_id in _log_names(entry, base):
+        log = logs[snapshot_id]
         if log is not None:
             yield log
         elif snapshot_id != entry.id or entry.parent_id is not None:

@@ -15,6 +15,8 @@ MANY_EDITS: Final = 8
 """Once one node in so many is changed, all nodes are read, and a commit writes all. Of 2,000
 nodes a commit of 50 takes 17 ms by edits and 23 ms by all, of 250 46 ms and 35 ms, of 1,000 111 ms
 and 37 ms."""
+MANY_CHANGES: Final = 1_000
+"""Commits of more chunks take turns with others only once they have lost a race. Not measured."""
 MANY_REFS: Final = 50_000
 """Manifests with so many references in all are read or written in threads. Not measured."""
 REFS_AT_ONCE: Final = 2_000_000

@@ -23,9 +23,10 @@ import pytest
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError, StorageError
 from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Unchanged, Version, Written
-from frazil.storage.file_lock import LOCK_NAME, TURN_NAME, RootLock
+from frazil.storage.file_lock import LOCK_NAME, RootLock
 from frazil.storage.local import Durability, LocalStorage
 from frazil.storage.tuning import LARGE_OBJECT, SYNC_ALL_FROM
+from frazil.storage.turns import TURN_NAME
 from tests.support.forking import Forked
 from tests.support.power_cut import Recorder, Synced
 
@@ -144,7 +145,7 @@ def test_old_leftovers_of_killed_writers_can_be_removed(storage: LocalStorage, r
     storage.put("chunks/a", b"x")
     storage.put("repo", b"x")
     storage.put_if("repo", b"y", version_of(storage, "repo"))
-    with storage.advisory_lock():
+    with storage.commit_turn(lambda: None):
         (root / "chunks/b#99").write_bytes(b"half")
     now = datetime.now(UTC)
     assert storage.remove_staging(now - timedelta(hours=1)) == 0
@@ -161,40 +162,6 @@ def test_leftovers_that_vanish_meanwhile_are_no_failure(storage: LocalStorage, r
         removed = pool.map(storage.remove_staging, [later] * 4)
     assert sum(removed) == 2000
     assert files_below(root) == {"repo"}
-
-
-# --- turns ---
-
-
-def test_turns_are_taken_one_after_the_other(storage: LocalStorage, root: Path) -> None:
-    root.mkdir()
-    inside: list[int] = []
-    most: list[int] = []
-
-    def take(number: int) -> None:
-        with LocalStorage(root).advisory_lock():
-            inside.append(number)
-            most.append(len(inside))
-            storage.put(f"chunks/{number}", b"x")
-            inside.remove(number)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(take, range(40)))
-    assert most == [1] * 40
-
-
-def test_who_holds_its_turn_too_long_stops_nobody(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("frazil.storage.local.TURN_TIMEOUT_S", 0.01)
-    root.mkdir()
-    with LocalStorage(root).advisory_lock(), LocalStorage(root).advisory_lock():
-        assert LocalStorage(root).is_empty()
-
-
-def test_where_nothing_can_be_locked_everybody_has_a_turn(storage: LocalStorage) -> None:
-    with storage.advisory_lock():
-        assert not Path(storage.path).exists()
 
 
 def test_writes_leave_no_other_files(storage: LocalStorage, root: Path) -> None:
