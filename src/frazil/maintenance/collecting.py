@@ -246,6 +246,8 @@ class _Run:
         if self._has_failed:
             self._skipped.append(phase)
             return
+        if self._note is not None:
+            self._note.hold()
         context, way = self._context, self._way
         [part] = [each for each in plan.garbage if each.prefix == prefix]
         if batch is None:
