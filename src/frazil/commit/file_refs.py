@@ -283,7 +283,8 @@ class FileRefs(RefStore):
             landed = has_landed(self, publication.branch, publication.entry.id, publication.base)
             self._storage.make_durable(keys() if landed else [])
         except FrazilError as failure:
-            if isinstance(error, StorageError) or isinstance(failure, RefNotFoundError):
+            is_told = isinstance(failure, ConflictError | RefNotFoundError)
+            if is_told or isinstance(error, StorageError):
                 raise error from None
             raise StorageError(
                 "the history could not be read, so that nobody can tell whether this commit has "
