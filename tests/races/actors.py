@@ -316,14 +316,17 @@ def with_xarray_beside(me: Actor) -> None:
 
 def elsewhere(me: Actor, job: Callable[[str], object], path: str) -> None:
     """A job into another repository, which gets what was in this one all the time, or nothing."""
-    goal = MemoryStorage()
-    was = {*contents(me.repo.readonly_session("main"))}
-    if not any(key.startswith(f"{path}/c/") for key in was):
-        return  # it was erased, or was never there
+    goal, document = MemoryStorage(), f"{path}/zarr.json"
+    if document not in contents(me.repo.readonly_session("main")):
+        return  # it was erased
     job(url_of(goal))
     made = contents(Repository.open(goal).readonly_session("main"))
     if not any("/c/" in key and any(value) for key, value in made.items()):
         raise AssertionError(f"there are only zeros elsewhere: {made}")
+    # Nobody comes after the last look of the job: what is gone now was gone then.
+    left = Repository.open(me.place.storage(lambda _operation, _key: None))
+    if document not in contents(left.readonly_session("main")):
+        raise AssertionError("what was erased is elsewhere")
 
 
 def rechunk_elsewhere(me: Actor) -> None:
