@@ -71,7 +71,7 @@ def put_aside(
     for part in by_size(garbage.sizes.tolist(), MOVED_AT_ONCE, BATCH):
         note.hold()
         group = garbage.part(part.start, part.stop)
-        keys = [*map(context.key_in_place, group.keys())]
+        keys = context.assets.where_all(group.keys())
         troubles = copy_aside(context.place, keys, batch, _attributes(garbage.prefix))
         stays = np.array([bool(why) for why in troubles], np.bool_)
         report.add(delete_objects(context.storage, group.where(~stays), limits))
