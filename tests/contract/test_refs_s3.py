@@ -12,6 +12,7 @@ from frazil.formats.ref_files import branch_key
 from frazil.model.config import StorageRetriesSettings, StorageSettings
 from frazil.storage.base import Fetched, LostRace, Storage
 from frazil.storage.object import ObjectStorage
+from frazil.upgrade import undo_upgrade, upgrade_older
 from tests.contract.test_s3 import place_on
 from tests.support.nodes import group_document, write_keys
 from tests.support.servers import CuttingProxy, S3Server
@@ -126,3 +127,22 @@ def test_a_reset_whose_reply_is_lost_is_not_made_twice(
     with pytest.raises(StorageError, match="nobody can tell"):
         Repository.open(behind).reset_branch("main", first)
     assert messages(direct, "main") == ["second", "first"]
+
+
+@pytest.mark.parametrize("spec", ["g2", "g3"])
+def test_a_commit_after_an_undone_upgrade_outlives_the_deletion_of_the_fence(
+    spec: str, s3_server: S3Server, proxy: CuttingProxy
+) -> None:
+    """It takes the name of the fence before the deletion, whose reply is lost, is made again."""
+    direct = ObjectStorage(place_on(s3_server, f"undone/{uuid4().hex}"))
+    Repository.create(direct, spec_version=spec)
+    commit(direct, "main", "first")
+    upgrade_older(direct)
+    [fence] = [
+        item.key for item in direct.list("") if b'"moved_to"' in (direct.get(item.key) or b"")
+    ]
+    behind = ObjectStorage(place_on(s3_server, direct.place.prefix, proxy.endpoint), settings=QUICK)
+    proxy.lose_reply_to(DELETION, then=lambda: commit(direct, "main", "theirs"), naming=fence)
+    undo_upgrade(behind)
+    assert proxy.cuts == 1
+    assert messages(direct, "main") == ["theirs", "first"]

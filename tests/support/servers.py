@@ -229,7 +229,7 @@ class CuttingProxy:
         self._target = target_port
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
-        self._to_cut: list[tuple[bytes, Callable[[], None], float]] = []
+        self._to_cut: list[tuple[bytes, Callable[[], None], float, bytes]] = []
         self._to_refuse: list[bytes] = []
         self._to_swallow: list[bytes] = []
         self._swallowed: list[bytes] = []
@@ -248,12 +248,14 @@ class CuttingProxy:
         times: int = 1,
         then: Callable[[], None] = lambda: None,
         passed: float = 0.0,
+        naming: str = "",
     ) -> None:
         """Do something else, and drop the connection, instead of passing on the next replies.
 
-        Of the body of each reply the share that is `passed` gets through.
+        Of the body of each reply the share that is `passed` gets through. Only requests count that
+        have some text in them.
         """
-        self._to_cut += [(method.encode(), then, passed)] * times
+        self._to_cut += [(method.encode(), then, passed, naming.encode())] * times
 
     def refuse(self, method: str, times: int = 1) -> None:
         """Say that the server is busy, instead of passing the next requests on."""
@@ -313,7 +315,7 @@ class CuttingProxy:
     def _takes(self, request: bytes) -> float | None:
         method = request.split(b" ", 1)[0]
         with self._lock:
-            cut = next((each for each in self._to_cut if each[0] == method), None)
+            cut = next((c for c in self._to_cut if c[0] == method and c[3] in request), None)
             if cut is None:
                 return None
             self._to_cut.remove(cut)
