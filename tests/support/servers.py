@@ -229,7 +229,7 @@ class CuttingProxy:
         self._target = target_port
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
-        self._to_cut: list[tuple[bytes, Callable[[], None], float, bytes]] = []
+        self._to_cut: list[tuple[bytes, Callable[[], object], float, bytes]] = []
         self._to_refuse: list[bytes] = []
         self._to_swallow: list[bytes] = []
         self._swallowed: list[bytes] = []
@@ -246,7 +246,7 @@ class CuttingProxy:
         self,
         method: str,
         times: int = 1,
-        then: Callable[[], None] = lambda: None,
+        then: Callable[[], object] = lambda: None,
         passed: float = 0.0,
         naming: str = "",
     ) -> None:
