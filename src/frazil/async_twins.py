@@ -90,9 +90,6 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
             self._items = iter(self._start())
         return self._items
 
-    def __aiter__(self) -> AsyncItems[T]:
-        return self
-
     async def __anext__(self) -> T:
         if not self._ready and not self._done:
             await in_thread(self._fill)

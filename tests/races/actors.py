@@ -300,6 +300,53 @@ def import_store(me: Actor) -> None:
     import_zarr(files.zarr_store(), me.url, spark=HERE, group=group, message=me.name)
 
 
+def import_beside(me: Actor) -> None:
+    """A Zarr store whose array shares the dimension of a table, into the group of that."""
+    store = files.zarr_store(f"beside-{me.number}", "time")
+    import_zarr(store, me.url, spark=HERE, group="w", message=me.name)
+
+
+def with_xarray_beside(me: Actor) -> None:
+    """One more variable of a table, as long as the others are."""
+    session = me.repo.writable_session("main")
+    (length,) = json.loads(contents(session)["w/v/zarr.json"])["shape"]
+    values = {f"beside-{me.number}": ("time", np.full(length, 100 + me.number, "u1"))}
+    to_icechunk(xr.Dataset(values), session, group="w", mode="a")
+    session.commit(me.name, rebase_with=ConflictDetector())
+
+
+def elsewhere(me: Actor, job: Callable[[str], object], path: str) -> None:
+    """A job into another repository, which gets what was in this one all the time, or nothing."""
+    goal, document = MemoryStorage(), f"{path}/zarr.json"
+    if document not in contents(me.repo.readonly_session("main")):
+        return  # it was erased
+    job(url_of(goal))
+    made = contents(Repository.open(goal).readonly_session("main"))
+    if not any("/c/" in key and any(value) for key, value in made.items()):
+        raise AssertionError(f"there are only zeros elsewhere: {made}")
+    # Nobody comes after the last look of the job: what is gone now was gone then.
+    left = Repository.open(me.place.storage(lambda _operation, _key: None))
+    if document not in contents(left.readonly_session("main")):
+        raise AssertionError("what was erased is elsewhere")
+
+
+def rechunk_elsewhere(me: Actor) -> None:
+    """An array in larger chunks, in another repository."""
+    elsewhere(me, lambda goal: rechunk(me.url, "b", [4], spark=HERE, target=goal), "b")
+
+
+def double_elsewhere(me: Actor) -> None:
+    """A variable made of the blocks of another, in another repository."""
+
+    def twice(block: Any) -> Any:  # noqa: ANN401  (a dataset)
+        return (block * 2).rename(v="twice")
+
+    def job(goal: str) -> object:
+        return map_blocks(twice, me.url, "v", group="w", spark=HERE, target=goal)
+
+    elsewhere(me, job, "w/v")
+
+
 def rechunk_array(me: Actor) -> None:
     """An array in larger chunks, which end in checksums."""
     rechunk(me.url, "a", [4], spark=HERE, checksum=True, message=me.name)
@@ -602,6 +649,7 @@ def _all() -> Iterator[Operation]:
     yield one("merged-forks", merged_forks)
     yield one("flush+branch", flush, keep_flushed)
     yield one("xarray", lambda me: with_xarray(me, group=f"x-{me.number}"))
+    yield one("xarray-beside", with_xarray_beside)
     yield one("xarray-append", lambda me: with_xarray(me, group="w", append_dim="time"))
 
     yield one("ingest", lambda me: take_file(
@@ -613,11 +661,17 @@ def _all() -> Iterator[Operation]:
     yield one("ingest-branch", lambda me: take_file(
         me, me.number, f"w-{me.number}", branch="fresh"), kinds=NEW,
         drops=("fresh",))  # fmt: skip
+    yield one("ingest-statistics", lambda me: take_file(
+        me, me.number, f"w-{me.number}", statistics=True), kinds=NEW)  # fmt: skip
     yield one("import", import_store, kinds=NEW)
+    yield one("import-beside", import_beside, kinds=NEW)
+    yield one("rechunk-elsewhere", rechunk_elsewhere, kinds=NEW, repeatable=True)
+    yield one("map-blocks-elsewhere", double_elsewhere, kinds=NEW, repeatable=True)
     yield one("rechunk", rechunk_array, kinds=NEW)
     yield one("map-blocks", double, kinds=NEW)
     yield one("reduce-blocks", total, kinds=NEW)
     yield one("sink", lambda me: sink(me, 0), kinds=NEW)
+    yield one("sink-statistics", lambda me: sink(me, 0, statistics=True), kinds=NEW)
     yield one("sink-append", lambda me: sink(me, 10 * me.number, append_dim="time"), kinds=NEW)
     yield one("sink-like", lambda me: sink(me, 0, like=f"{me.url}#/w", dims="time", checksum=True,
               group=f"like-{me.number}"), kinds=NEW)  # fmt: skip

@@ -32,9 +32,11 @@ def netcdf(number: int) -> str:
 
 
 @cache
-def zarr_store() -> str:
+def zarr_store(name: str = "v", dim: str | None = None) -> str:
     """A Zarr store with one array."""
-    place = folder() / "store.zarr"
+    place = folder() / f"store-{name}.zarr"
     root = zarr.open_group(place, mode="w")
-    root.create_array("v", shape=(4,), chunks=(2,), dtype="i4")[:] = np.arange(1, 5)
+    names = None if dim is None else [dim]
+    made = root.create_array(name, shape=(4,), chunks=(2,), dtype="i4", dimension_names=names)
+    made[:] = np.arange(1, 5)
     return str(place)

@@ -74,6 +74,18 @@ def test_an_analysis_does_not_tell_what_was_erased_meanwhile(kind: str) -> None:
     assert_good(*(Case(kind, "analyze", "purge", last - back) for back in range(6)))
 
 
+@pytest.mark.parametrize("kind", SAMPLED)
+def test_what_is_put_beside_a_table_is_as_long_as_that(kind: str) -> None:
+    call = telling_call(kind, "xarray-beside")
+    assert_good(Case(kind, "xarray-beside", "sink-append", call))
+
+
+@pytest.mark.parametrize("kind", SAMPLED)
+def test_what_is_erased_meanwhile_is_not_elsewhere_either(kind: str) -> None:
+    last = calls_of(kind, "rechunk-elsewhere")
+    assert_good(*(Case(kind, "rechunk-elsewhere", "purge", last - back) for back in range(6)))
+
+
 @pytest.mark.parametrize(
     "case",
     [

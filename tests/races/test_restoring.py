@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -19,14 +21,16 @@ from frazil import (
     RepositoryConfig,
     Storage,
 )
+from frazil.maintenance import at_work as notes
 from frazil.maintenance.at_work import AT_WORK, TrashWork, at_work
 from frazil.storage.base import Deleted
+from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from tests.races.test_deleting import copy_of
 from tests.races.worlds import cells, garbage_before, world
 from tests.support.ages import AT_ONCE
 from tests.support.nodes import array_document, contents, group_document, write_keys
-from tests.support.stepping import InterruptedStorage, SteppingStorage
+from tests.support.stepping import InterruptedStorage, Moment, SteppingStorage
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
 SECRET = b"secret!!"
@@ -268,3 +272,116 @@ def test_who_empties_the_trash_does_not_let_others_in() -> None:
         with pytest.raises(ConflictError, match="erasing data"):
             restore(place)
     assert not [*place.list("trash/")]
+
+
+HOUR = 3600
+
+
+def aged(place: LocalStorage, hours: int) -> None:
+    """Let the note of who is at work look older."""
+    for item in place.list(AT_WORK):
+        path = Path(place.path, item.key)
+        with suppress(FileNotFoundError):
+            now = path.stat().st_mtime
+            os.utime(path, (now - hours * HOUR,) * 2)
+
+
+def on_disk(template: Storage, path: Path) -> LocalStorage:
+    """A copy whose files can be made to look older."""
+    place = LocalStorage(path, durability="none")
+    for item in template.list(""):
+        place.put(item.key, template.get(item.key) or b"")
+    return place
+
+
+@pytest.mark.parametrize("work", [each for each in TrashWork if each is not TrashWork.RESTORING])
+def test_who_works_for_more_than_a_day_keeps_others_away_all_the_time(
+    work: TrashWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notes, "RENEWED_AFTER_S", 0.01)
+    place = LocalStorage(tmp_path / "repository")
+    Repository.create(place)
+    with at_work(place, work):
+        for _ in range(3):  # 20 hours each
+            aged(place, 20)
+            until = time.monotonic() + 30
+            while any(datetime.now(UTC) - item.created_at > timedelta(hours=1)
+                      for item in place.list(AT_WORK)):  # fmt: skip
+                assert time.monotonic() < until, "nobody has renewed the note"
+                time.sleep(0.01)
+        aged(place, 20)
+        with pytest.raises(ConflictError, match=str(work)):
+            restore(place)
+    assert not [*place.list(AT_WORK)]
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("other", [restore, put_aside])
+def test_an_erasure_that_stood_still_for_a_day_does_not_say_that_all_is_gone(
+    spec: int, other: Callable[[Storage], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others took it for dead, and have put back, or aside, what it was erasing."""
+    monkeypatch.setattr(notes, "RENEWED_AFTER_S", 0.0)
+    monkeypatch.setattr(notes.WorkNote, "keep", lambda *_: None)  # its threads stand still too
+    template = prepared(spec, trash=other is restore)
+    outcomes = set()
+    for call in count(1, 3):
+        place = on_disk(template, tmp_path / str(call))
+        done: set[str] = set()
+
+        def come(place: LocalStorage = place, done: set[str] = done) -> None:
+            aged(place, 48)
+            with suppress(FrazilError):
+                other(place)
+                done.add("other")
+
+        storage = InterruptedStorage(place)
+        storage.before(call, come)
+        with suppress(FrazilError):
+            purge(storage)
+            done.add("purge")
+        if not storage.is_over:
+            break
+        outcomes.add(frozenset(done))
+        assert "purge" not in done or not secrets_in(place), call
+        with suppress(NodeNotFoundError):  # what came back may have been without it
+            purge(place)
+        assert not secrets_in(place), call
+    assert call > 10
+    assert {"other"} in outcomes
+
+
+@pytest.mark.parametrize("slow", [collect, put_aside])
+def test_a_collection_that_stood_still_for_a_day_does_not_take_what_came_back(
+    slow: Callable[[Storage], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others took it for dead, and have a branch at what it had put aside."""
+    monkeypatch.setattr(notes, "RENEWED_AFTER_S", 0.0)
+    monkeypatch.setattr(notes.WorkNote, "keep", lambda *_: None)
+    template = prepared(1, trash=False)
+    files = [item.key.removeprefix("snapshots/") for item in template.list("snapshots/")]
+    [gone] = {*files} - {each.id for each in Repository.open(template).ancestry(branch="main")}
+    outcomes = set()
+    for look in count(1, 2):  # each time once before and once after it is renewed
+        place = on_disk(template, tmp_path / str(look))
+        made: list[bool] = []
+
+        def come(place: LocalStorage = place, made: list[bool] = made) -> None:
+            aged(place, 48)
+            other = Repository.open(place)
+            other.space.restore_trash()
+            with suppress(FrazilError):  # it was gone for good
+                other.create_branch("back", gone)
+                made.append(True)
+
+        storage = InterruptedStorage(place, [Moment("head", AT_WORK, come, look)])
+        with suppress(ConflictError):
+            slow(storage)
+        if not storage.is_over:
+            break
+        outcomes.add(bool(made))
+        if made:
+            session = Repository.open(place).readonly_session("back")
+            assert contents(session)["a/c/0"] == SECRET + b"again", look
+    assert look > 5
+    assert True in outcomes

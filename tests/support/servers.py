@@ -219,14 +219,20 @@ def _create_container(server: AzureServer) -> int:
     return send(urllib.request.Request(url, method="PUT", headers=head))
 
 
+BUSY = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n"
+
+
 class CuttingProxy:
-    """Forwards connections to a server and, when told to, loses the reply to a request."""
+    """Forwards connections to a server and, when told to, loses requests or replies to them."""
 
     def __init__(self, target_port: int) -> None:
         self._target = target_port
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
-        self._to_cut: list[tuple[bytes, Callable[[], None], float]] = []
+        self._to_cut: list[tuple[bytes, Callable[[], object], float, bytes]] = []
+        self._to_refuse: list[bytes] = []
+        self._to_swallow: list[bytes] = []
+        self._swallowed: list[bytes] = []
         self._lock = threading.Lock()
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -240,14 +246,31 @@ class CuttingProxy:
         self,
         method: str,
         times: int = 1,
-        then: Callable[[], None] = lambda: None,
+        then: Callable[[], object] = lambda: None,
         passed: float = 0.0,
+        naming: str = "",
     ) -> None:
         """Do something else, and drop the connection, instead of passing on the next replies.
 
-        Of the body of each reply the share that is `passed` gets through.
+        Of the body of each reply the share that is `passed` gets through. Only requests count that
+        have some text in them.
         """
-        self._to_cut += [(method.encode(), then, passed)] * times
+        self._to_cut += [(method.encode(), then, passed, naming.encode())] * times
+
+    def refuse(self, method: str, times: int = 1) -> None:
+        """Say that the server is busy, instead of passing the next requests on."""
+        self._to_refuse += [method.encode()] * times
+
+    def swallow(self, method: str) -> None:
+        """Drop the connection instead of passing the next request on."""
+        self._to_swallow.append(method.encode())
+
+    def deliver(self) -> None:
+        """Pass on, late, what was swallowed."""
+        for request in self._swallowed:
+            with socket.create_connection((HOST, self._target)) as server:
+                server.sendall(request)
+                assert _message(server, request.split(b" ", 1)[0])
 
     def close(self) -> None:
         """Stop listening."""
@@ -264,6 +287,12 @@ class CuttingProxy:
     def _serve(self, client: socket.socket) -> None:
         with client, socket.create_connection((HOST, self._target)) as server:
             while request := _message(client):
+                if self._is_due(self._to_refuse, request):
+                    client.sendall(BUSY)
+                    continue
+                if self._is_due(self._to_swallow, request):
+                    self._swallowed.append(request)
+                    return
                 server.sendall(request)
                 reply = _message(server, request.split(b" ", 1)[0])
                 passed = self._takes(request)
@@ -274,10 +303,19 @@ class CuttingProxy:
                     return
                 client.sendall(reply)
 
+    def _is_due(self, methods: list[bytes], request: bytes) -> bool:
+        method = request.split(b" ", 1)[0]
+        with self._lock:
+            if method not in methods:
+                return False
+            methods.remove(method)
+            self.cuts += 1
+            return True
+
     def _takes(self, request: bytes) -> float | None:
         method = request.split(b" ", 1)[0]
         with self._lock:
-            cut = next((each for each in self._to_cut if each[0] == method), None)
+            cut = next((c for c in self._to_cut if c[0] == method and c[3] in request), None)
             if cut is None:
                 return None
             self._to_cut.remove(cut)

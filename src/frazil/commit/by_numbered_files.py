@@ -44,7 +44,7 @@ from frazil.ids import SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import PLAIN, LostRace, Storage, require_deleted
+from frazil.storage.base import PLAIN, LostRace, Storage, Version, require_deleted
 from frazil.storage.legacy.branch_files import BranchFile, layout_at, steps_of
 from frazil.storage.legacy.files import NameBook
 
@@ -281,16 +281,20 @@ class NumberedRefs(BranchFileRefs):
         self.require_online()
         key = self.layout.tag_key(name)
         self._require_snapshot(target)
-        if self._is_tombstoned(name) or not self._create(key, target):
+        if self._is_tombstoned(name):
             raise tag_exists(name)
-        self._confirm_made(target, lambda: self._drop_tag(key))
+        made = create_object(self._storage, key, self._content(target), JSON_FILE)
+        if isinstance(made, LostRace):
+            raise tag_exists(name)
+        version = made.version
+        self._confirm_made(target, lambda: self._drop_tag(key, version))
 
-    def _drop_tag(self, key: str) -> bool:
+    def _drop_tag(self, key: str, version: Version) -> bool:
         try:
             self.require_current()
         except ConflictError:
             return True  # spec 1 has tags in the same place, so that it may be one of its own
-        require_deleted(self._storage.delete_many([key]))
+        require_deleted(self._storage.delete_once(key, version))
         return True
 
     def delete_tag(self, name: str) -> None:

@@ -34,6 +34,7 @@ from frazil.formats.ref_files import (
     decode_fence,
     decode_ref,
     encode_fence,
+    encode_moved_ref,
     encode_ref,
     parse_ref_key,
     tag_key,
@@ -173,8 +174,11 @@ class RefFileRefs(BranchFileRefs):
                 if lost is not None:
                     lost_is(lost)
                 raise moved(base, tip, branch)
+            if lost is not None:
+                certain(lost)  # it may have been done, and taken back by others: once is enough
             self.require_current()
-            outcome = self._storage.put_when(key, encode_ref(new), found.version, ready, JSON_FILE)
+            data = encode_moved_ref(new)
+            outcome = self._storage.put_when(key, data, found.version, ready, JSON_FILE)
             if not isinstance(outcome, LostRace):
                 return
             lost = outcome
@@ -250,10 +254,10 @@ class RefFileRefs(BranchFileRefs):
         fence = certain(self._storage.put_if(key, deleted, version, JSON_FILE))
         if isinstance(fence, LostRace):
             return False
-        done = self._storage.delete_many([key])
+        done = self._storage.delete_once(key, fence.version)
         if done.failed and not done.in_doubt:
             # A request that may still arrive would delete what others do to it until then.
-            self._storage.put_if(key, encode_ref(target), fence.version, JSON_FILE)
+            self._storage.put_if(key, encode_moved_ref(target), fence.version, JSON_FILE)
         require_deleted(done)
         return True
 
@@ -263,7 +267,8 @@ class RefFileRefs(BranchFileRefs):
         Raises:
             ConflictError: somebody is about to delete the file, whatever it will be by then.
         """
-        made = create_object(self._storage, key, encode_ref(target), JSON_FILE)
+        data = encode_moved_ref(target)
+        made = create_object(self._storage, key, data, JSON_FILE)
         if isinstance(made, Written):
             return made
         found = self._storage.fetch(key)
@@ -278,7 +283,7 @@ class RefFileRefs(BranchFileRefs):
                 kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
                 key=key,
             )
-        return certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
+        return certain(self._storage.put_if(key, data, found.version, JSON_FILE))
 
     def move_tag(self, name: str, target: SnapshotId, expected: SnapshotId) -> None:
         """Point a tag, also a deleted one, to what replaces its snapshot, if it still is there."""
@@ -290,7 +295,8 @@ class RefFileRefs(BranchFileRefs):
             return
         if not isinstance(found, Fetched) or at != expected:
             raise moved(expected, at, name)
-        outcome = certain(self._storage.put_if(key, encode_ref(target), found.version, JSON_FILE))
+        data = encode_moved_ref(target)
+        outcome = certain(self._storage.put_if(key, data, found.version, JSON_FILE))
         if isinstance(outcome, LostRace):
             raise moved(expected, None, name)
 

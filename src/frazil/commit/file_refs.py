@@ -275,12 +275,23 @@ class FileRefs(RefStore):
 
         A reply may have been lost, and others may have committed on top since. `keys` are the
         objects that then must be durable.
+
+        Raises:
+            StorageError: nobody can tell, so that the session must remember the commit.
         """
         try:
             landed = has_landed(self, publication.branch, publication.entry.id, publication.base)
             self._storage.make_durable(keys() if landed else [])
-        except (StorageError, RefNotFoundError):
-            raise error from None
+        except FrazilError as failure:
+            is_told = isinstance(failure, ConflictError | RefNotFoundError)
+            if is_told or isinstance(error, StorageError):
+                raise error from None
+            raise StorageError(
+                "the history could not be read, so that nobody can tell whether this commit has "
+                "taken effect; commit again to find out",
+                kind=ErrorKind.OBJECT_STORE,
+                snapshot=publication.entry.id,
+            ) from failure
         return landed
 
     def _require_kept(self, snapshots: Iterable[SnapshotId]) -> None:

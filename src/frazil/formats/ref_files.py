@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
@@ -32,7 +33,7 @@ REFS: Final = "refs/"
 FILE: Final = "ref.json"
 TOMBSTONE: Final = "ref.json.deleted"
 MAX_SIZE: Final = 64 * 1024
-"""A ref file has 35 bytes; much more is something else."""
+"""A ref file has 35 to 99 bytes; much more is something else."""
 
 NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
 _FENCED: Final = f'{{"snapshot":"{NOWHERE}","'.encode()
@@ -42,6 +43,17 @@ _UNSAFE: Final = re.compile(rb"[\x00-\x1f\x7f-\xff\"#%*/<>?\[\\\]^`{|}~]")
 def encode_ref(snapshot_id: SnapshotId) -> bytes:
     """The content of a ref file."""
     return f'{{"snapshot":"{snapshot_id}"}}'.encode()
+
+
+def encode_moved_ref(snapshot_id: SnapshotId) -> bytes:
+    """The content of a ref file that differs from all others, also of the same snapshot.
+
+    Stores take the version of an object from its bytes. If a ref could be moved away and back to
+    the same bytes, a request that was made before, and is repeated or late, would still find the
+    version that it expects. Spaces and tabs behind the document are no part of it.
+    """
+    mark = f"{secrets.randbits(64):064b}".replace("0", " ").replace("1", "\t")
+    return encode_ref(snapshot_id) + mark.encode()
 
 
 def read_ref(blob: bytes, *, key: str) -> dict[str, Any]:

@@ -4,23 +4,29 @@ Moving garbage to the trash or back copies bytes, and a purge that runs meanwhil
 copies. Snapshots that come back from the trash may get new refs, and a collection that has read the
 refs before would miss these. So each job first writes an object and then looks for those of the
 other kinds: at least one of two jobs sees the other, and stops. The object of a job that was killed
-counts for a day.
+counts for a day. A job that takes longer renews its object, and stops if that came too
+late.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from frazil.commit.base import MINIMUM_AGE
-from frazil.errors import ConflictError, ErrorKind
+from frazil.errors import ConflictError, ErrorKind, FrazilError
 from frazil.ids import ObjectId
 from frazil.storage.base import Storage
 
 AT_WORK: Final = "trash/at-work/"
+RENEWED_AFTER_S: Final = 1800.0
+"""How old a note becomes before it is renewed; a small part of a day."""
 
 log = logging.getLogger(__name__)
 
@@ -38,21 +44,72 @@ class TrashWork(StrEnum):
         return f"{AT_WORK}{self.name.lower()}/"
 
 
+@dataclass(slots=True)
+class WorkNote:
+    """Keeps others away as long as it is renewed, which a thread does while the work lasts."""
+
+    place: Storage
+    key: str
+    _renewed: float = field(default_factory=time.time)
+    """not the time since the start of the machine, which stands still while that sleeps"""
+    _is_lost: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hold(self) -> None:
+        """Go on only if nobody may have taken this process for dead; renew the note if it is due.
+
+        Raises:
+            ConflictError: it was not renewed for a day, so that others may have begun.
+        """
+        with self._lock:
+            if abs(time.time() - self._renewed) >= RENEWED_AFTER_S:
+                self._renew()
+            if self._is_lost:
+                raise ConflictError(
+                    message="this work has stood still for a day, so that others may have taken "
+                    "it for dead and begun with something else; do it again",
+                    kind=ErrorKind.REPO_INFO_UPDATED,
+                    key=self.key,
+                )
+
+    def _renew(self) -> None:
+        before = self.place.head(self.key)
+        if before is None:
+            self._is_lost = True
+            return
+        self.place.put(self.key, b"")
+        now = self.place.head(self.key)
+        self._is_lost |= now is None or now.created_at - before.created_at >= MINIMUM_AGE
+        self._renewed = time.time()
+
+    def keep(self, ended: threading.Event) -> None:
+        """Renew the note until the work has ended."""
+        while not ended.wait(RENEWED_AFTER_S):
+            with suppress(FrazilError):  # the next time, or whoever does the work, finds out
+                self.hold()
+
+
 @contextmanager
-def at_work(place: Storage, work: TrashWork) -> Iterator[None]:
-    """Keep the other kind of work away.
+def at_work(place: Storage, work: TrashWork) -> Iterator[WorkNote]:
+    """Keep the other kinds of work away; the work asks the note again before each step.
 
     Raises:
         ConflictError: somebody is at it.
     """
     key = f"{work.folder}{ObjectId.random()}"
     place.put(key, b"")
+    note, ended = WorkNote(place, key), threading.Event()
+    keeper = threading.Thread(target=note.keep, args=(ended,), name=key, daemon=True)
     try:
         for other in TrashWork:
             if other is not work:
                 _require_none(place, other)
-        yield
+        keeper.start()
+        yield note
     finally:
+        ended.set()
+        if keeper.ident is not None:
+            keeper.join()  # or it would write the note again
         for _, why in place.delete_many([key]).failed:
             log.warning("%s could not be deleted, and counts for a day: %s", key, why)
 

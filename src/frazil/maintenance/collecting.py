@@ -13,7 +13,7 @@ them back: so a collection that makes copies keeps both away.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -29,7 +29,7 @@ from frazil.errors import (
     InvalidInputError,
     SnapshotNotFoundError,
 )
-from frazil.maintenance.at_work import TrashWork, at_work
+from frazil.maintenance.at_work import TrashWork, WorkNote, at_work
 from frazil.maintenance.candidates import PHASES, of_objects, unused_attribute_files
 from frazil.maintenance.chunk_statistics import forget_collected
 from frazil.maintenance.deleting import (
@@ -114,7 +114,8 @@ def carry_out(
         )
     batch = batch_name() if way.quarantine else None
     copies = batch or (f"{batch_name()}-snapshots" if _needs_copies(context) else None)
-    with at_work(context.place, TrashWork.MOVING) if copies else nullcontext():
+    with ExitStack() as stack:
+        note = stack.enter_context(at_work(context.place, TrashWork.MOVING)) if copies else None
         fewer = _without_restored(context, candidates, cutoff) if _needs_copies(context) else None
         if fewer is not None:
             made, candidates = None, fewer
@@ -127,7 +128,7 @@ def carry_out(
             final = settle(context, chosen, way.walk)
             if final is None:
                 continue
-            run = _Run(context, way, batch, copies, cutoff)
+            run = _Run(context, way, batch, copies, cutoff, note)
             try:
                 if run.remove_snapshots(final):
                     return run.remove_rest(is_full=plan.how == "full"), batch
@@ -164,6 +165,7 @@ class _Run:
         batch: str | None,
         copies: str | None,
         cutoff: datetime,
+        note: WorkNote | None,
     ) -> None:
         self._context = context
         self._way = way
@@ -173,6 +175,8 @@ class _Run:
         self._skipped: list[str] = []
         self._copies = copies
         """batch of the trash from which snapshots can come back"""
+        self._note = note
+        """keeps others away where something is copied to the trash"""
 
     def remove_snapshots(self, plan: CollectionPlan) -> bool:
         """Remove snapshots; False when a new ref needs one, and all were put back."""
@@ -221,6 +225,8 @@ class _Run:
             return
         keys, failed = [item.key for item in unused], dict[str, str]()
         if self._batch is not None:
+            assert self._note is not None
+            self._note.hold()
             troubles = copy_aside(place, keys, self._batch)
             failed = {key: why for key, why in zip(keys, troubles, strict=True) if why}
         failed |= place.delete_many([key for key in keys if key not in failed]).failed
@@ -240,13 +246,15 @@ class _Run:
         if self._has_failed:
             self._skipped.append(phase)
             return
+        if self._note is not None:
+            self._note.hold()
         context, way = self._context, self._way
         [part] = [each for each in plan.garbage if each.prefix == prefix]
-        report = (
-            delete_objects(context.storage, part, way.deleting)
-            if batch is None
-            else put_aside(context, part, batch, way.deleting)
-        )
+        if batch is None:
+            report = delete_objects(context.storage, part, way.deleting)
+        else:
+            assert self._note is not None
+            report = put_aside(context, part, batch, way.deleting, self._note)
         self._reports[phase] = report
         if way.on_deleted is not None:
             way.on_deleted([*filterfalse(report.left.__contains__, part.keys())])

@@ -7,7 +7,7 @@ collection goes on from there. To bring them back, those that others refer to co
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,7 +18,7 @@ import numpy as np
 from frazil.commit.base import create_object
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, NotFoundError, StorageError
-from frazil.maintenance.at_work import AT_WORK, TrashWork, at_work
+from frazil.maintenance.at_work import AT_WORK, TrashWork, WorkNote, at_work
 from frazil.maintenance.candidates import PHASES
 from frazil.maintenance.deleting import (
     BATCH,
@@ -57,16 +57,20 @@ def batch_name() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
-def put_aside(context: Context, garbage: Objects, batch: str, limits: DeleteLimits) -> DeleteReport:
+def put_aside(
+    context: Context, garbage: Objects, batch: str, limits: DeleteLimits, note: WorkNote
+) -> DeleteReport:
     """Make objects disappear so that they can come back; what cannot go is counted.
 
     Raises:
         StorageError: too many deletes in a row have failed.
+        ConflictError: others may have taken this process for dead, by its note.
     """
     report = DeleteReport()
     for part in by_size(garbage.sizes.tolist(), MOVED_BYTES, BATCH):
+        note.hold()
         group = garbage.part(part.start, part.stop)
-        keys = [*map(context.key_in_place, group.keys())]
+        keys = context.assets.where_all(group.keys())
         troubles = copy_aside(context.place, keys, batch, _attributes(garbage.prefix))
         stays = np.array([bool(why) for why in troubles], np.bool_)
         report.add(delete_objects(context.storage, group.where(~stays), limits))
@@ -143,12 +147,13 @@ def restore_trash(
     """
     require_writable(context, "restore garbage")
     if dry_run:
-        return _restore_batches(context, batch, dry_run=True)
-    with at_work(context.place, TrashWork.RESTORING):
-        return _restore_batches(context, batch, dry_run=False)
+        return _restore_batches(context, batch, None)
+    with at_work(context.place, TrashWork.RESTORING) as note:
+        return _restore_batches(context, batch, note)
 
 
-def _restore_batches(context: Context, batch: str | None, *, dry_run: bool) -> TrashBatch:
+def _restore_batches(context: Context, batch: str | None, note: WorkNote | None) -> TrashBatch:
+    """Put batches back; without a note, only tell what that would be."""
     wanted = [one for one in list_trash(context.place) if batch in (None, one.name)]
     if batch is not None and not wanted:
         raise NotFoundError(f"there is nothing in the trash under {batch!r}",
@@ -158,8 +163,8 @@ def _restore_batches(context: Context, batch: str | None, *, dry_run: bool) -> T
         above = f"{TRASH}{one.name}/"
         for prefix in RESTORED_FIRST:
             items = [*context.place.list(above + context.key_in_place(prefix))]
-            if not dry_run:
-                items = _restore(context.place, above, items, _attributes(prefix))
+            if note is not None:
+                items = _restore(context.place, above, items, _attributes(prefix), note.hold)
             count += len(items)
             size += sum(item.size_bytes for item in items)
     context.assets.forget()
@@ -168,6 +173,8 @@ def _restore_batches(context: Context, batch: str | None, *, dry_run: bool) -> T
 
 def put_back(context: Context, batch: str, prefix: str, *, keeps_copies: bool = False) -> None:
     """Put objects of a kind back that were put aside; copies may stay in the trash.
+
+    No note is asked: refs need these objects.
 
     Raises:
         StorageError: one could not be put back.
@@ -182,12 +189,14 @@ def _restore(
     above: str,
     items: Sequence[Listed],
     attributes: Attributes,
+    hold: Callable[[], None] = lambda: None,
     *,
     keeps_copies: bool = False,
 ) -> list[Listed]:
     """Put objects back; tell which were still there."""
     found: list[Listed] = []
     for part in by_size([item.size_bytes for item in items], MOVED_BYTES, BATCH):
+        hold()
         group = [items[number] for number in part]
         keys = [item.key for item in group]
         done = fan_out(partial(_put_one_back, place, above, attributes), keys)

@@ -29,7 +29,7 @@ from frazil.errors import (
 )
 from frazil.formats.legacy.names import METADATA_FOLDERS
 from frazil.ids import SnapshotId, crockford_many, node_path
-from frazil.maintenance.at_work import TrashWork, at_work
+from frazil.maintenance.at_work import TrashWork, WorkNote, at_work
 from frazil.maintenance.chunk_statistics import forget_erased, left_to_tell
 from frazil.maintenance.deleting import DeleteLimits, deletable_before, delete_keys, require_old
 from frazil.maintenance.file_history import read_file_history
@@ -101,12 +101,17 @@ def purge(
         found = find(context, wanted)
         return _report_of(context, found, _plan(context, found), None)
     limit = deletable_before(context.place, unsafe_minimum_age)
-    with at_work(context.place, TrashWork.ERASING):
-        return _purge(context, wanted, limit, delete_backups=delete_backups)
+    with at_work(context.place, TrashWork.ERASING) as note:
+        return _purge(context, wanted, limit, note, delete_backups=delete_backups)
 
 
 def _purge(
-    context: Context, wanted: PurgeTarget, limit: datetime | None, *, delete_backups: bool
+    context: Context,
+    wanted: PurgeTarget,
+    limit: datetime | None,
+    note: WorkNote,
+    *,
+    delete_backups: bool,
 ) -> PurgeReport:
     found = find(context, wanted)
     rewriter = Rewriter.of(context, found)
@@ -114,11 +119,13 @@ def _purge(
         found = _rewrite(context, found, rewriter, limit)
         plan = _plan(context, found)
         batch = f"{batch_name()}-purge"
-        if _is_settled(context, found, rewriter, batch):
+        note.hold()
+        if _is_settled(context, found, rewriter, batch, note):
             break
     report = _report_of(context, found, plan, rewriter)
     rewriter.require_written()  # once more: a collection may have run at that very moment
     _destroy(context, found, plan, rewriter, batch, delete_backups=delete_backups)
+    note.hold()  # who thought that we were dead may have copied what was erased since
     if isinstance(context.refs, RepoObjectRefs):
         # The newest backup is what repair begins with, and must name snapshots that exist.
         context.refs.edit(lambda _: Edit(UpdateType.GCRan(), {}))
@@ -307,7 +314,9 @@ def _is_known(context: Context, found: PurgeMatches, rewriter: Rewriter) -> bool
 # --- bytes ---
 
 
-def _is_settled(context: Context, found: PurgeMatches, rewriter: Rewriter, batch: str) -> bool:
+def _is_settled(
+    context: Context, found: PurgeMatches, rewriter: Rewriter, batch: str, note: WorkNote
+) -> bool:
     """Look once more before bytes go; False when somebody has come back to what shall go.
 
     Where a ref may be made to any snapshot file, the old ones are put aside before, under the name
@@ -321,7 +330,7 @@ def _is_settled(context: Context, found: PurgeMatches, rewriter: Rewriter, batch
     old = {*(one for one in rewriter.ids if one in found.history), *map(SnapshotId.parse, loose)}
     ids = id_rows(sorted(old))
     objects = Objects(SNAPSHOTS, ids, np.zeros(len(ids), np.uint64))
-    report = put_aside(context, objects, batch, DeleteLimits())
+    report = put_aside(context, objects, batch, DeleteLimits(), note)
     try:
         if report.failed:
             raise StorageError(f"a snapshot would not go: {report.errors[0]}")

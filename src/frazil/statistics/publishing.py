@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from frazil.errors import StorageError
+from frazil.errors import FrazilError
 from frazil.ids import SnapshotId
 from frazil.statistics.files import store
 from frazil.statistics.records import Rows
@@ -30,7 +30,7 @@ def publish_rows(
     """
     try:
         store_rows(context, held, snapshot_id)
-    except StorageError as error:
+    except FrazilError as error:
         log.warning("the statistics of %s could not be kept: %s", snapshot_id, error)
 
 

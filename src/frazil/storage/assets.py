@@ -6,7 +6,7 @@ are written without conditions and cached without doubt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -267,6 +267,10 @@ class Assets:
     def where(self, key: str) -> str:
         """The key under which a place has an object, or a folder of objects, that we call `key`."""
         return key
+
+    def where_all(self, keys: Sequence[str]) -> Sequence[str]:
+        """The same for objects that are about to be deleted, whose names must be known."""
+        return keys
 
     def attribute_files(self) -> Iterable[Listed]:
         """Attribute files, which generations before spec 1 have, by their own keys."""

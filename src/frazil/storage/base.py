@@ -287,6 +287,15 @@ class Storage(ABC, HasRepr):
             raise absent(source)
         self.put(target, data)
 
+    def delete_once(self, key: str, expected: Version) -> Deleted:
+        """Delete an object whose name others may use again as soon as it is gone.
+
+        No request is made while an earlier one may still take effect: it could delete what they
+        have made since. The caller has seen to it that nobody else replaces the object, which has
+        the `expected` version, before it is gone.
+        """
+        return self.delete_many([key])
+
     def make_durable(self, keys: Iterable[str]) -> None:
         """Return once these objects would survive a power cut; object stores need nothing."""
 

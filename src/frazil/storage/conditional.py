@@ -3,6 +3,9 @@
 After a lost reply, a second attempt looks like a lost race. So every write carries a random id, is
 attempted once, and is read back when its outcome is unknown. If another writer has written
 since, reading back does not help, and the returned `LostRace` says so.
+
+Deletions have no conditions. One that is made again after a lost reply may delete what others have
+made in the meantime, so those of names that are used again are made once.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import obstore
 
 from frazil.errors import ErrorKind, StorageError
-from frazil.storage.base import LostRace, Version, Written
+from frazil.storage.base import Deleted, LostRace, Version, Written
 from frazil.storage.client_settings import Role, backoff_s, max_tries
 from frazil.storage.clients import Clients
 from frazil.storage.faults import (
@@ -23,8 +26,11 @@ from frazil.storage.faults import (
     LOST_RACE,
     cleaned,
     fault,
+    is_missing_bucket,
     is_uncertain,
+    is_unsent,
     is_unsupported,
+    status_of,
     translate_errors,
 )
 from frazil.storage.requests import ask_head, begin_get, is_same_state, tag_for, version_of_object
@@ -150,3 +156,38 @@ class ConditionalPut:
                 if there is not None and bytes(there.bytes()) == self.data:
                     return Written(version_of_object(there.meta))
         return None
+
+
+def delete_once(clients: Clients, key: str, expected: Version) -> Deleted:
+    """Delete an object that nobody else replaces, by as few requests as can be.
+
+    Another one is made only if the object is still there and the last one has been answered, or
+    was never sent.
+    """
+    settings = clients.settings
+    tries = max_tries(settings)
+    reason, is_pending = "the store gave no answer", False
+    for number in range(tries):
+        try:
+            with clients.gate:
+                obstore.delete(clients.get(Role.CONDITION), clients.full(key))
+            return Deleted(1)
+        except FOREIGN as error:
+            if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
+                return Deleted(1)
+            reason = cleaned(error)
+            if not is_uncertain(error):
+                break
+            is_pending = status_of(error) is None and not is_unsent(error)
+        try:
+            found = ask_head(clients, key)
+        except StorageError:
+            is_pending = True  # nobody knows whether it is gone
+            break
+        if found is None or not is_same_state(version_of_object(found.meta), expected):
+            return Deleted(1)
+        if is_pending:
+            break
+        if number + 1 < tries:
+            time.sleep(backoff_s(settings, number))
+    return Deleted(0, failed=((key, reason),), in_doubt=is_pending)

@@ -153,6 +153,11 @@ def is_uncertain(error: BaseException) -> bool:
     )
 
 
+def is_unsent(error: BaseException) -> bool:
+    """Whether a request ended before anything of it was sent."""
+    return "kind: Connect" in str(error)
+
+
 def is_broken_reply(error: StorageError) -> bool:
     """Whether a reply broke off in the middle, after obstore had called it a success."""
     return "response body" in str(error.facts.get("cause", ""))

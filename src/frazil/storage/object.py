@@ -34,7 +34,13 @@ from frazil.storage.base import (
     all_deleted,
 )
 from frazil.storage.clients import Clients
-from frazil.storage.conditional import WRITE_ID, ConditionalPut, condition, no_conditions
+from frazil.storage.conditional import (
+    WRITE_ID,
+    ConditionalPut,
+    condition,
+    delete_once,
+    no_conditions,
+)
 from frazil.storage.faults import (
     FOREIGN,
     cleaned,
@@ -402,6 +408,10 @@ class ObjectStorage(Storage):
             return Deleted(len(batch))
 
         return all_deleted(run_all(one, batches, self._clients.limit))
+
+    def delete_once(self, key: str, expected: Version) -> Deleted:
+        self._check_writable(key)
+        return delete_once(self._clients, key, expected)
 
     # --- what the store can do ---
 

@@ -169,6 +169,9 @@ class BulkWrites(WrappedStorage):
     def duplicate(self, source: str, target: str, *, may_link: bool = True) -> None:
         self.inner.duplicate(source, target, may_link=may_link)
 
+    def delete_once(self, key: str, expected: Version) -> Deleted:
+        return self.inner.delete_once(key, expected)
+
     def start_durable(self, keys: Iterable[str]) -> Callable[[], None]:
         return self.inner.start_durable(keys)
 

@@ -167,9 +167,9 @@ class Claim:
             left = replace(there, holders=holders, is_ended=is_ended and holders == 0)
             return left
 
-        if self._replaced(change) and left.is_ended:
+        if self._replaced(change) and left.is_ended and (found := _fetched(self.place)):
             # Nobody takes it before it is gone: this would delete the claim of another one.
-            require_deleted(self.place.delete_many([CLAIM_KEY]))
+            require_deleted(self.place.delete_once(CLAIM_KEY, found.version))
 
     def _replaced(self, change: Callable[[ClaimRecord], ClaimRecord]) -> bool:
         """Replace the claim; False if it has passed to somebody else."""

@@ -19,7 +19,7 @@ from frazil.formats.legacy.refs import encode_ref
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import RefSet
 from frazil.model.config import StorageRetriesSettings
-from frazil.storage.base import LostRace, require_deleted
+from frazil.storage.base import Fetched, LostRace, require_deleted
 from frazil.storage.legacy.g1 import StateFile
 from frazil.upgrading.source import UpgradeSource, cannot, marker
 
@@ -111,9 +111,13 @@ def open_again(source: UpgradeSource, hold: Callable[[], None]) -> None:
     """Take all fences down; `hold` says right before each that this may be done."""
     if isinstance(source.refs, StateFileRefs):
         _open_state(source.refs.file, source.context.config.update_retries(), hold)
+    place = source.place
     for key in fences(source):
+        found = place.fetch(key)
         hold()
-        require_deleted(source.place.delete_many([key]))
+        if isinstance(found, Fetched):
+            # The next commit may take the name.
+            require_deleted(place.delete_once(key, found.version))
 
 
 def _open_state(file: StateFile, retries: StorageRetriesSettings, hold: Callable[[], None]) -> None:

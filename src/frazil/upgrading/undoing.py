@@ -20,7 +20,7 @@ from frazil.commit.file_refs import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.refs import RefPrefix
-from frazil.formats.ref_files import FILE, REFS, Fence, branch_key, decode_fence, encode_ref
+from frazil.formats.ref_files import FILE, REFS, Fence, branch_key, decode_fence, encode_moved_ref
 from frazil.maintenance.upgrade import fence_branch
 from frazil.model.history import RepoAvailability, RepoInfo, StoredStatus, UpdateType
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
@@ -214,7 +214,7 @@ def _open_branches(place: Storage) -> None:
         fence = decode_fence(found.data) if isinstance(found, Fetched) else None
         if isinstance(found, Fetched) and fence is not None and fence[0] is Fence.UNDONE:
             assert fence[1] is not None
-            place.put_if(key, encode_ref(fence[1]), found.version, JSON_FILE)
+            place.put_if(key, encode_moved_ref(fence[1]), found.version, JSON_FILE)
             place.make_durable([key])
 
 

@@ -17,7 +17,7 @@ from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
 from frazil.storage.memory import MemoryStorage
-from frazil.testing.faulty import FaultyStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.nodes import group_document, write_keys
 
 
@@ -96,6 +96,35 @@ def test_a_deleted_branch_that_others_made_again(
 def test_a_commit_that_others_built_upon_is_known_as_ours(scene: Scene) -> None:
     scene.line.then = lambda: commit(scene.theirs, "main", "theirs")
     commit(scene.ours, "main", "ours")
+    assert scene.messages("main") == ["theirs", "ours", "second"]
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_commit_is_not_forgotten_when_the_history_cannot_be_read(
+    scene: Scene, *, is_gone: bool
+) -> None:
+    """It has landed, its reply was lost, others have built upon it, and reading fails then."""
+    hidden: dict[str, bytes] = {}
+
+    def others() -> None:
+        theirs = commit(scene.theirs, "main", "theirs")
+        place, key = scene.line.inner, f"snapshots/{theirs}"
+        if is_gone:
+            hidden[key] = place.get(key) or b""
+            place.delete_many([key])
+        else:
+            scene.line.forget_calls()
+            scene.line.plan = (Fault(Trouble.FAIL, "get", times=10),)
+
+    scene.line.then = others
+    session = scene.ours.writable_session("main")
+    write_keys(session, {"ours/zarr.json": group_document()})
+    with pytest.raises(StorageError):
+        session.commit("ours")
+    scene.line.plan = ()
+    for key, data in hidden.items():
+        scene.line.inner.put(key, data)
+    assert session.commit("ours") == session.snapshot_id
     assert scene.messages("main") == ["theirs", "ours", "second"]
 
 

@@ -116,6 +116,7 @@ class LegacyFiles(ABC):
         }
         self.written: Final[set[ChunkId]] = set()
         """chunks whose names are known to be plain, because we wrote them"""
+        self._listed: set[Kind] = set()
         self._records: Lru[SnapshotId, SnapshotRecord] = Lru(
             RECORDED_NODES, lambda record: len(record.snapshot.nodes)
         )
@@ -174,6 +175,13 @@ class LegacyFiles(ABC):
             if found is not None:
                 self._note(kind, found, name)
                 yield found, item
+        self._listed.add(kind)
+
+    def learn_names(self, kind: Kind) -> None:
+        """List the files of a kind once: what shall be deleted has been there for long."""
+        if kind not in self._listed:
+            for _ in self.listed(kind):
+                pass
 
     def id_of(self, kind: Kind, name: str) -> ObjectId | None:
         """The id that a file name stands for; None for files that are none of ours."""

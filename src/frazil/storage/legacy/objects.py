@@ -77,6 +77,14 @@ class LegacyObjects(WrappedStorage):
             self.files.written.add(ChunkId(parsed[1]))
         return self.files.key(*parsed)
 
+    def where_all(self, keys: Sequence[str]) -> Sequence[str]:
+        """Where objects are whose names no file that was read may have mentioned."""
+        if not self.files.names_are_ids:
+            parsed = [each for each in map(self._parsed, keys) if each is not None]
+            for kind in sorted({kind for kind, id in parsed if id not in self.files.written}):
+                self.files.learn_names(kind)
+        return [*map(self.where, keys)]
+
     def _find(self, key: str) -> str | None:
         """Where an object is that is not where it should be."""
         parsed = self._parsed(key)
@@ -153,7 +161,7 @@ class LegacyObjects(WrappedStorage):
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
         """Delete objects; missing ones are fine."""
-        names = dict(zip(map(self.where, keys), keys, strict=True))
+        names = dict(zip(self.where_all(keys), keys, strict=True))
         done = self.inner.delete_many([*names])
         return replace(done, failed=tuple((names[key], reason) for key, reason in done.failed))
 
@@ -239,6 +247,9 @@ class LegacyAssets(Assets):
 
     def where(self, key: str) -> str:
         return self._objects.where(key)
+
+    def where_all(self, keys: Sequence[str]) -> Sequence[str]:
+        return self._objects.where_all(keys)
 
     def attribute_files(self) -> Iterable[Listed]:
         return self.files.storage.list(self.files.folders["attributes"])

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from frazil.cli.app import make_app
 from frazil.errors import FrazilError, InvalidInputError, NotFoundError
+from frazil.maintenance.garbage_plan import GarbagePlan
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
@@ -116,7 +117,12 @@ def test_a_state_without_refs_still_lists_its_snapshots(tmp_path: Path) -> None:
     assert Repository.open(storage).lookup_branch("main") == listed[0].id
 
 
-def test_what_a_collection_reports_is_gone_whatever_files_are_called() -> None:
+@pytest.mark.parametrize("quarantine", [False, True])
+@pytest.mark.parametrize("by_plan", [False, True])
+def test_what_a_collection_reports_is_gone_whatever_files_are_called(
+    tmp_path: Path, *, by_plan: bool, quarantine: bool
+) -> None:
+    """Also by a plan that another process has made and saved, which knew the names."""
     storage = MemoryStorage()
     G1(suffix=".parquet", name=lambda raw: f"n{raw.hex()[:6]}").write(
         storage, arrays(0), arrays(1), arrays(2)
@@ -126,8 +132,17 @@ def test_what_a_collection_reports_is_gone_whatever_files_are_called() -> None:
     assert len(repository.expire_snapshots(times[0])) == 3
     before = {item.key for item in storage.list("")}
     soon = datetime.now(UTC) + timedelta(days=1)
-    report = Repository.open(storage).garbage_collect(soon, unsafe_minimum_age=AT_ONCE)
+    plan = repository.space.plan_garbage(soon, unsafe_minimum_age=AT_ONCE)
+    if by_plan:
+        plan.save(tmp_path / "plan")
+        plan = GarbagePlan.load(tmp_path / "plan")
+        repository = Repository.open(storage)
+    report = repository.space.collect_planned(
+        plan, quarantine=quarantine, unsafe_minimum_age=AT_ONCE
+    )
     gone = before - {item.key for item in storage.list("")}
+    aside = {item.key.split("/", 2)[2] for item in storage.list("trash/")}
+    assert gone & aside == (gone if quarantine else set())
     counted = {folder: sum(key.startswith(folder) for key in gone) for folder in ("s/", "i/", "c/")}
     assert counted == {
         "s/": report.snapshots_deleted,
