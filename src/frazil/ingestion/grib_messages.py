@@ -187,7 +187,7 @@ def describe_message(
         offset,
         length,
         str(name),
-        str(get("typeOfLevel")),
+        _level_type(get),
         place,
         str(get("md5GridSection")),
         packing,
@@ -201,6 +201,13 @@ def _made_up(get: Callable[..., Any]) -> str:
     second = ("discipline", "parameterCategory", "parameterNumber")
     keys = second if get("edition") == 2 else ("table2Version", "indicatorOfParameter")
     return f"param_{known}" if known else "_".join(["param", *(str(get(key)) for key in keys)])
+
+
+def _level_type(get: Callable[..., Any]) -> str:
+    """What levels are counted in; numbers tell surfaces apart that eccodes has no name for."""
+    known = str(get("typeOfLevel"))
+    key = "typeOfFirstFixedSurface" if get("edition") == 2 else "indicatorOfTypeOfLevel"
+    return f"surface_{get(key, 0, int)}" if known == "unknown" else known
 
 
 def _step(text: str, url: str) -> float:

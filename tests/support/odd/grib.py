@@ -101,6 +101,18 @@ def read_marked(path: Path) -> Values:
     return {name: np.where(fields == np.float32(MISSING), np.nan, fields)}
 
 
+def surfaces(folder: Path) -> Path:
+    """Two surfaces that no table has, at two times."""
+    common = {**REGULAR, "dataDate": 20240101, "shortName": "t"}
+    fields = [{**common, "dataTime": 100 * n, "typeOfFirstFixedSurface": 211 + n} for n in range(2)]
+    return write_all("regular_ll_pl_grib2", fields, folder)
+
+
+def read_surfaces(path: Path) -> Values:
+    ((_, fields),) = read(path).items()
+    return {f"t_surface_{211 + n}": fields[n][None] for n in range(2)}
+
+
 def empty_fields(packing: str, folder: Path) -> Path:
     """A field with some values, and one of the same packing with none."""
     made = folder / "odd.grib"
@@ -228,6 +240,7 @@ def _cases() -> Iterator[Case]:
             f"grib2/empty-{packing}", empty, read_marked, Outcome.COPIED, told, is_close=True
         )
     yield from _groups()
+    yield Case("grib2/surfaces", surfaces, read_surfaces, is_close=True)
     yield Case("grib2/unnamed", unnamed, read_unnamed, is_close=True)
     yield Case("grib2/cut", cut, nothing, Outcome.REFUSED, "cut off")
     yield Case("grib2/together", together, nothing, Outcome.REFUSED, "several fields")
