@@ -12,6 +12,7 @@ import glob
 import math
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -154,6 +155,8 @@ def _look_local(path: str) -> Identity | None:
         raise _unreadable(error, path) from None
     if os.path.isdir(path):  # noqa: PTH112 - a path as the user wrote it
         return None
+    if not stat.S_ISREG(status.st_mode):  # who opens a pipe waits for its writer
+        raise bad_file("this is no file, but a pipe or a device", FILE + quote(path))
     # Readers other than we spell the tags of files differently; on times all agree.
     when = -(-status.st_mtime_ns // 1_000_000_000)
     return Identity(status.st_size, None, when, file_etag(status))
@@ -220,7 +223,9 @@ def expand(
     found: dict[str, None] = {}
     for each in given:
         name = os.fspath(each)
-        if _WILD.search(name) and not name.startswith(WEB):
+        is_pattern = _WILD.search(name) is not None and not name.startswith(WEB)
+        # A shell has filled in its patterns, and files may be called as one.
+        if is_pattern and not os.path.exists(name):  # noqa: PTH110  (a path as it is)
             matches = [*_matches(name, options)]
             if not matches:
                 raise invalid_option("no file matches", pattern=name)

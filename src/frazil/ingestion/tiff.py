@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -229,7 +229,7 @@ def _referred(source: InputFile) -> FileVariable:
     except Exception as error:
         raise ObstacleError(" ".join(str(error).split())) from error
     meta, manifest = array.metadata, array.manifest
-    attrs = json.loads(json.dumps(dict(meta.attributes), default=str))
+    attrs = _with_numbers(json.loads(json.dumps(dict(meta.attributes), default=str)))
     lengths = manifest._lengths.ravel()
     index = np.flatnonzero(np.asarray(manifest._paths.ravel() != "") & (lengths > 0))
     return FileVariable(
@@ -241,6 +241,14 @@ def _referred(source: InputFile) -> FileVariable:
         ordered_json(attrs),
         FileReferences.of_file(url, index, manifest._offsets.ravel()[index], lengths[index]),
     )
+
+
+def _with_numbers(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes in which numbers that readers multiply with are none in letters, as in GDAL's."""
+    for name in ("scale_factor", "add_offset"):
+        with suppress(TypeError, ValueError):
+            attrs |= {name: float(attrs[name])} if name in attrs else {}
+    return attrs
 
 
 def _with_fill_of(image: FileVariable, found: FileVariable) -> FileVariable:

@@ -101,6 +101,18 @@ def read_marked(path: Path) -> Values:
     return {name: np.where(fields == np.float32(MISSING), np.nan, fields)}
 
 
+def surfaces(folder: Path) -> Path:
+    """Two surfaces that no table has, at two times."""
+    common = {**REGULAR, "dataDate": 20240101, "shortName": "t"}
+    fields = [{**common, "dataTime": 100 * n, "typeOfFirstFixedSurface": 211 + n} for n in range(2)]
+    return write_all("regular_ll_pl_grib2", fields, folder)
+
+
+def read_surfaces(path: Path) -> Values:
+    ((_, fields),) = read(path).items()
+    return {f"t_surface_{211 + n}": fields[n][None] for n in range(2)}
+
+
 def empty_fields(packing: str, folder: Path) -> Path:
     """A field with some values, and one of the same packing with none."""
     made = folder / "odd.grib"
@@ -115,6 +127,27 @@ def empty_fields(packing: str, folder: Path) -> Path:
             values = 273.15 + np.linspace(0, (1 << 12) - 1, SIZE[0] * SIZE[1])
             values[missing] = MISSING
             eccodes.codes_set_values(handle, values)
+            eccodes.codes_write(handle, file)
+            eccodes.codes_release(handle)
+    return made
+
+
+def in_groups(
+    packing: str, grid: dict[str, Any], fields: Sequence[Sequence[float]], folder: Path
+) -> Path:
+    """Fields of one packing that stores values in groups."""
+    made = folder / "odd.grib"
+    with made.open("wb") as file:
+        for hour, field in enumerate(fields):
+            handle = eccodes.codes_grib_new_from_samples("regular_ll_pl_grib2")
+            settings = {**grid, "dataDate": 20240101, "dataTime": hour * 100, "bitsPerValue": 8}
+            for key, value in settings.items():
+                eccodes.codes_set(handle, key, value)
+            eccodes.codes_set_values(handle, np.array(field) + 10)
+            eccodes.codes_set(handle, "packingType", packing)
+            if packing != "grid_complex":
+                eccodes.codes_set(handle, "orderOfSpatialDifferencing", 1)
+            eccodes.codes_set_values(handle, np.array(field) + 10)
             eccodes.codes_write(handle, file)
             eccodes.codes_release(handle)
     return made
@@ -206,10 +239,35 @@ def _cases() -> Iterator[Case]:
         yield Case(
             f"grib2/empty-{packing}", empty, read_marked, Outcome.COPIED, told, is_close=True
         )
+    yield from _groups()
+    yield Case("grib2/surfaces", surfaces, read_surfaces, is_close=True)
     yield Case("grib2/unnamed", unnamed, read_unnamed, is_close=True)
     yield Case("grib2/cut", cut, nothing, Outcome.REFUSED, "cut off")
     yield Case("grib2/together", together, nothing, Outcome.REFUSED, "several fields")
     yield Case("grib2/twice", twice, nothing, Outcome.REFUSED, "same field")
+
+
+def _groups() -> Iterator[Case]:
+    differences = "grid_complex_spatial_differencing"
+    ramp, halves = range(24), [0.0] * 12 + [1.0] * 12
+    # gribberish decodes the first field right and the second wrong
+    for packing, fields in (
+        (differences, ([n % 2 for n in ramp], ramp)),
+        ("grid_complex", (ramp, halves)),
+    ):
+        groups = partial(in_groups, packing, REGULAR, fields)
+        told = "decodes some fields"
+        yield Case(f"grib2/{packing}-later", groups, read, Outcome.COPIED, told, is_close=True)
+    large = {
+        **REGULAR,
+        "Ni": 51,
+        "Nj": 31,
+        "iDirectionIncrementInDegrees": 1,
+        "jDirectionIncrementInDegrees": 1,
+    }
+    rough = [n // 300 * (n * n * 7 % 97) for n in range(51 * 31)]
+    uneven = partial(in_groups, differences, large, (rough, rough[::-1]))
+    yield Case("grib2/differences", uneven, read, is_close=True)
 
 
 def cut(folder: Path) -> Path:

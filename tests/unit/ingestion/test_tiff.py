@@ -11,6 +11,7 @@ import tifffile
 from frazil.ingestion.records import FileScan, ScanFailure, ScanTask
 from frazil.ingestion.scan import _scanned
 from frazil.ingestion.sources import as_url
+from tests.support.archive import seen, take
 
 IMAGE = np.arange(40 * 48, dtype="u2").reshape(40, 48)
 
@@ -65,3 +66,17 @@ def test_descriptions_that_make_no_sense_are_not_believed(tmp_path: Path, text: 
     found = _scanned({}, ScanTask(as_url(path)))
     assert isinstance(found, FileScan)
     assert found.notes == ()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("mode", ["virtual", "native"])
+def test_packing_that_gdal_keeps_as_text_is_undone(tmp_path: Path, mode: str) -> None:
+    items = {"scale_factor": "0.5", "add_offset": "1e1", "scale": "large"}
+    words = "".join(f'<Item name="{name}">{text}</Item>' for name, text in items.items())
+    text = f"<GDALMetadata>{words}</GDALMetadata>"
+    tag = [(42112, "s", len(text) + 1, text, True)]
+    values = np.arange(1024, dtype="<i2").reshape(32, 32)
+    tifffile.imwrite(tmp_path / "a.tif", values, tile=(16, 16), extratags=tag)
+    take(tmp_path / "r", tmp_path / "a.tif", wanted={"mode": mode})
+    found = seen(tmp_path / "r").band_data
+    np.testing.assert_array_equal(found.values, values * 0.5 + 10)
