@@ -213,7 +213,8 @@ class Table:
             return []
         start, count = found
         data = self.buffer.data
-        self.buffer.few_repeats(np.frombuffer(data, f"V{length}", count, start))
+        if count > REPEATS_FROM:
+            self.buffer.few_repeats(np.frombuffer(data, f"V{length}", count, start))
         return [bytes(data[i : i + length]) for i in range(start, start + count * length, length)]
 
     def tables(self, slot: int, name: str | None = None) -> Iterator[Table]:

@@ -120,21 +120,22 @@ def body_compressor(level: int) -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(compression_params=parameters)
 
 
-class _SmallCompressors(threading.local):
-    """A compressor for each thread and level: making one takes longer than a small body."""
+class _Contexts(threading.local):
+    """What a thread packs and unpacks bodies with: making that takes longer than a small body."""
 
     def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
         self._made: dict[int, zstandard.ZstdCompressor] = {}
 
-    def at(self, level: int) -> zstandard.ZstdCompressor:
-        """The compressor of this thread."""
+    def compressor(self, level: int) -> zstandard.ZstdCompressor:
+        """The compressor of a level."""
         found = self._made.get(level)
         if found is None:
             found = self._made[level] = body_compressor(level)
         return found
 
 
-_small: Final = _SmallCompressors()
+_contexts: Final = _Contexts()
 
 
 def seal_table(
@@ -159,7 +160,7 @@ def seal(body: bytes | memoryview, kind: FileKind, *, spec: int, level: int = 3)
     The frame ends in a checksum of the body, which every reader of the format verifies.
     `level` is one of zstd's, or `NOISE`.
     """
-    packer = _small.at(level) if len(body) <= SMALL_BODY else body_compressor(level)
+    packer = _contexts.compressor(level) if len(body) <= SMALL_BODY else body_compressor(level)
     packed = packer.compress(body)
     return _header(kind, spec) + packed
 
@@ -214,7 +215,7 @@ def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes:
             raise too_large(key, packed=len(packed), limit=limit)
         if declared >= 0:
             # Nothing may follow: a frame whose mark of a checksum was lost ends before it.
-            return zstandard.ZstdDecompressor().decompress(
+            return _contexts.decompressor.decompress(
                 packed, max_output_size=limit, allow_extra_data=False
             )
         with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as stream:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.flatbuf.tuning import FEW_COORDS
 from frazil.formats.zarr_meta import read_alike, regular_chunk_shape
 from frazil.ids import NodeId, is_below, parent_path, paths_above
 from frazil.model.history import Move, TransactionLog
@@ -280,10 +281,11 @@ def common_coords(ours: Coords, theirs: Coords) -> list[Coordinates]:
     fewer, more = (ours, theirs) if len(ours) <= len(theirs) else (theirs, ours)
     if fewer.shape[1] == 0:
         return [()]
-    low, high = fewer.min(axis=0), fewer.max(axis=0)
-    near = more[((more >= low) & (more <= high)).all(axis=1)]
+    if len(more) > FEW_COORDS:
+        low, high = fewer.min(axis=0), fewer.max(axis=0)
+        more = more[((more >= low) & (more <= high)).all(axis=1)]
     wanted = set(map(tuple, fewer.tolist()))
-    return sorted({c for c in map(tuple, near.tolist()) if c in wanted})
+    return sorted({c for c in map(tuple, more.tolist()) if c in wanted})
 
 
 # --- deletions ---
