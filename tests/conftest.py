@@ -11,7 +11,7 @@ from frazil.naming import OURS, name_process
 from tests.support.soaking import SoakPlugin
 
 # Two busy cores make single examples slow; the number of examples bounds the time instead.
-settings.register_profile("quick", deadline=None, max_examples=15)
+settings.register_profile("quick", deadline=None, max_examples=12)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("FRAZIL_HYPOTHESIS", "quick"))
 

@@ -43,6 +43,7 @@ by_trouble = pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: tr
 by_trouble_or_interrupt = pytest.mark.parametrize(
     "trouble", TROUBLES + INTERRUPTS, ids=lambda trouble: trouble.name
 )
+by_times = pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.soak)])
 by_spec = pytest.mark.parametrize("spec", [1, 2], ids=["v1", "v2"])
 
 
@@ -135,7 +136,7 @@ def tip_messages(storage: Storage) -> list[str]:
     return check_repository(Repository.open(storage)).messages()
 
 
-@pytest.mark.parametrize("times", [1, 3])
+@by_times
 @by_trouble_or_interrupt
 @by_spec
 def test_a_commit_tried_again_lands_once(spec: int, trouble: Trouble, times: int) -> None:
@@ -153,7 +154,7 @@ def test_a_commit_tried_again_lands_once(spec: int, trouble: Trouble, times: int
             return
 
 
-@pytest.mark.parametrize("times", [1, 3])
+@by_times
 @by_trouble_or_interrupt
 def test_an_amend_tried_again_lands_once(trouble: Trouble, times: int) -> None:
     for call in calls():
