@@ -389,7 +389,7 @@ def update(me: Actor) -> None:
 
     def more(cells: pa.Table) -> pa.Table:
         first = cells.slice(0, 2)
-        return first.set_column(1, "v", pa.array([v + 10 for v in first["v"].to_pylist()]))
+        return pa.table({"time": first["time"], "v": [v + 10 for v in first["v"].to_pylist()]})
 
     write_upon(me.url, more, message=me.name)
 
@@ -398,7 +398,7 @@ def delete(me: Actor) -> None:
     """`DELETE FROM w WHERE time = 1`."""
 
     def none(cells: pa.Table) -> pa.Table:
-        return cells.slice(1, 1).set_column(1, "v", pa.array([None], cells["v"].type))
+        return pa.table({"time": cells["time"][1:2], "v": pa.array([None], cells["v"].type)})
 
     write_upon(me.url, none, message=me.name)
 

@@ -151,7 +151,7 @@ def _is_old_known(scene: Scene, wanted: State, seen: State) -> bool:
     """Whether what is left of old history is as it was, or as it was to become."""
     strange = [commit for commit in seen[OLD] if commit not in wanted[OLD]]
     before = in_order(scene, ()) if strange else None
-    return before is None or all(commit in before[OLD] for commit in strange)
+    return before is None or all(commit in before.get(OLD, ()) for commit in strange)
 
 
 def _are_loose_known(scene: Scene, wanted: State, seen: State, loose: set[str]) -> bool:

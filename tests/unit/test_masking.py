@@ -147,6 +147,10 @@ def test_errors_hold_no_secrets_wherever_they_go() -> None:
         assert each.facts["size"] == 3
 
 
+def test_words_of_other_libraries_control_no_terminal() -> None:
+    assert shown_foreign("no \x1b[2Jsuch key") == "no \\x1b[2Jsuch key"
+
+
 def test_errors_control_no_terminal() -> None:
     error = InvalidInputError("no \x1b[2J\u202e", path="\x07", node="a\nb")
     assert str(error) == "no \\x1b[2J\\x202e (path=\\x07, node=a\nb)"
