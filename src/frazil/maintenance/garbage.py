@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from itertools import chain
+
+import numpy as np
 
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs, require_online
 from frazil.commit.file_refs import Expired, FileRefs, no_roots
@@ -23,8 +26,8 @@ from frazil.maintenance.lineage import (
     ids_where,
     mask_of,
     pruned_logs,
-    reachable,
     table_ids,
+    with_ancestors,
 )
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of, native_chunks
@@ -101,13 +104,17 @@ def plan_collection(
 def _needed_by_repo_object(
     context: Context, info: RepoInfo, found: Candidates, limits: WalkLimits
 ) -> tuple[_Needed, frozenset[SnapshotId]]:
-    """A snapshot without ref goes when its file is old; a young one may be a running job's."""
+    """A snapshot without ref goes when its file is old; a young one may be a running job's.
+
+    What a young one descends from stays too: somebody may make a branch of it, with its history.
+    """
     if not _tips(info):
         raise no_roots()
     table = info.snapshots
     old = RowSet()
     old.add(found.snapshots.ids)
-    gone = ~reachable(table, _tips(info)) & old.contains(table_ids(table))
+    young = np.flatnonzero(~old.contains(table_ids(table))).tolist()
+    gone = ~with_ancestors(table, chain(map(table.row, _tips(info)), young))
     logs = tuple(pruned_logs(drop_snapshots(table, gone, to_root=False)))
     return _of_snapshots(context, ids_where(table, ~gone), logs, limits), ids_where(table, gone)
 

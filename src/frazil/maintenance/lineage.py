@@ -45,10 +45,14 @@ def mask_of(table: SnapshotTable, ids: Iterable[SnapshotId]) -> Mask:
 
 def reachable(table: SnapshotTable, tips: Iterable[SnapshotId]) -> Mask:
     """The snapshots that some tips descend from, tips included."""
+    return with_ancestors(table, map(table.row, set(tips)))
+
+
+def with_ancestors(table: SnapshotTable, rows: Iterable[int]) -> Mask:
+    """The snapshots of some rows and all that they descend from."""
     parents = table.columns.rows["parent"].tolist()
     seen = np.zeros(len(table), np.bool_)
-    for tip in set(tips):
-        row = table.row(tip)
+    for row in rows:
         while row != NO_PARENT and not seen[row]:
             seen[row] = True
             row = parents[row]
