@@ -95,6 +95,7 @@ fs.map_blocks(double, f"{place}/repo", "v", blocks={"x": 250}, spark=session("lo
 """
 
 
+@pytest.mark.soak
 def test_killed_workers_are_replaced_and_the_job_commits_once(tmp_path: Path) -> None:
     repo, values = tmp_path / "repo", np.random.default_rng(3).normal(size=4000)
     write_here(repo, pa.table({"x": np.arange(4000), "v": values}), dims=["x"], chunks={"x": 250})
