@@ -56,6 +56,16 @@ def files_below(root: Path) -> set[str]:
 # --- the place ---
 
 
+def test_settings_are_those_of_the_official_package(storage: LocalStorage) -> None:
+    found = storage.default_settings()
+    assert found.concurrency is not None
+    assert found.retries is not None
+    concurrency, retries = found.concurrency, found.retries
+    assert concurrency.max_concurrent_requests_for_object == 5
+    assert concurrency.ideal_concurrent_request_size == 4096
+    assert (retries.max_tries, retries.initial_backoff_ms, retries.max_backoff_ms) == (1, 0, 0)
+
+
 def test_looking_at_a_missing_directory_creates_nothing(storage: LocalStorage, root: Path) -> None:
     assert storage.get("repo") is None
     assert storage.is_empty()
