@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from tests.soak.sharing import (
     GRACE_S,
-    LEAST_S,
     Failure,
     Result,
     as_time,
@@ -80,8 +81,9 @@ class Soak:
         report.unlink(missing_ok=True)
         begun = time.monotonic()
         seed = random.Random(f"{self.seed} {suite.name}").randrange(1 << 32)
-        if seconds < LEAST_S:
-            result = Result(suite.name, 0, 0, 0, 0, (), note="no time was left for it")
+        if seconds < suite.least_s:
+            note = f"no time was left for it: it needs {as_time(suite.least_s)}"
+            result = Result(suite.name, 0, 0, 0, 0, (), note=note)
         else:
             trouble = self._process(suite, seconds, seed, report, log)
             result = read(suite, time.monotonic() - begun, report, trouble, seed)
@@ -113,12 +115,21 @@ class Soak:
             try:
                 code = process.wait(limit)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                kill(process)
                 return "hangs, or heeds no time" if limit >= seconds + GRACE_S else ""
         if code in (0, 1):
             return ""
         return "has no tests" if code == NOTHING_RAN else f"pytest ended with {code}"
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a suite and all that it has started: Spark's processes have sessions of their own."""
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    for one in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    process.wait()
 
 
 def read(suite: Suite, seconds: float, report: Path, trouble: str, seed: int) -> Result:

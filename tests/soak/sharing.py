@@ -17,8 +17,6 @@ SHOWN: Final = 5
 """Of so many failures of a suite the reasons are told, of the rest only how to see them again."""
 LATE: Final = 0.1
 """By this part of the whole time may a case that is under way be late."""
-LEAST_S: Final = 10.0
-"""With less time a suite does not begin: it would only start and end."""
 GOALS_S: Final = 1800.0
 """In so much time, or more, suites with a goal are to reach it; in less, a part of it."""
 
@@ -48,7 +46,7 @@ def share(
     workers: int,
     busy_s: float,
 ) -> float:
-    """How long a suite may run that begins now.
+    """How long a suite may run that begins now: its share, or longer if it needs more.
 
     Args:
         suite: the one that begins.
@@ -59,7 +57,7 @@ def share(
     """
     free = max(0.0, left_s * workers - busy_s)
     shares = suite.share + sum(one.share for one in waiting)
-    return min(left_s, free * suite.share / shares)
+    return min(left_s, max(suite.least_s, free * suite.share / shares))
 
 
 def goal(suite: Suite, whole_s: float) -> int:
