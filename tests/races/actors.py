@@ -28,6 +28,7 @@ from frazil import (
     ConflictDetector,
     FrazilError,
     GarbagePlan,
+    ReadOnlyError,
     RefNotFoundError,
     RepoAvailability,
     Repository,
@@ -133,11 +134,20 @@ class Actor:
             noted()
 
     def mend_again(self) -> None:
-        """Do a first step that was refused once more, when nobody else is there."""
-        if self.operation.mends and self.refusal is not None and not self.done:
-            self.step = lambda _operation, _key: None
-            with suppress(FrazilError):
-                self.operation.steps[0](self)
+        """Do a first step that was refused once more, when nobody else is there.
+
+        A repository that somebody has closed is opened for it, as its owner would.
+        """
+        if not self.operation.mends or self.refusal is None or self.done:
+            return
+        self.step = lambda _operation, _key: None
+        is_closed = isinstance(self.refusal, ReadOnlyError)
+        with suppress(FrazilError):
+            if is_closed:
+                set_status(self, RepoAvailability.online)
+            self.operation.steps[0](self)
+            if is_closed:
+                set_status(self, RepoAvailability.read_only)
 
     def perform_one(self) -> bool:
         """Do the next step; tell whether it was acknowledged."""
