@@ -136,6 +136,9 @@ class ProcessSettings:
     large_chunk_bytes: int = _key(GIB, _size)
     """the same limit holds for chunks that decode to more than this size; choose less for data
     that is not trusted"""
+    verify_chunks: bool = _key(False, _switch)
+    """repositories that are opened compare the chunks they read with the checksums that `analyze`
+    has recorded for them"""
     redirect_hosts: str = _key("", _hosts)
     """other hosts, with commas between them, to which servers may redirect requests"""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from frazil import config as settings
 from frazil.commit.base import MAIN, now_micros
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
 from frazil.commit.file_refs import CONFIG_KEY, FileRefs, read_config
@@ -126,6 +127,10 @@ def open_context(
         store_root,
         named.and_endpoints(*endpoints),
     )
+    if settings.get("verify_chunks"):
+        from frazil.statistics.verifying import AnalyzedChecksums  # few programs need it
+
+        context = replace(context, checksums=AnalyzedChecksums(context.place))
     context.loaded_config.update(config_to_map(stored))
     return context
 

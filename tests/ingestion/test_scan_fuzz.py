@@ -11,7 +11,7 @@ from tests.support.soaking import Soak
 
 FUZZER: Final = "tests.ingestion.scan_fuzzing"
 A_FEW: Final = 400
-MANY: Final = 20_000
+MANY: Final = 8_000
 """Files of one case of the long run; to begin costs as much as some thousand of them."""
 
 

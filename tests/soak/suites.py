@@ -52,11 +52,17 @@ SUITES: Final = (
     Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),
     Suite("changed files", ("tests/hostile",), share=5, goal=1_000_000),
-    Suite("damaged files", ("tests/ingestion/test_scan_fuzz.py",), share=4, goal=1_000_000),
-    Suite("statements", ("tests/spark/test_statements_generated.py",), goal=2_000),
-    Suite("queries", ("tests/spark/test_sql_generated.py",), goal=20_000),
-    Suite("machines", ("tests/property",)),
-    Suite("histories", ("tests/histories",), share=2.0),
+    Suite(
+        "damaged files",
+        ("tests/ingestion/test_scan_fuzz.py",),
+        share=4,
+        goal=1_000_000,
+        least_s=120,
+    ),
+    Suite("statements", ("tests/spark/test_statements_generated.py",), goal=2_000, least_s=60),
+    Suite("queries", ("tests/spark/test_sql_generated.py",), goal=20_000, least_s=60),
+    Suite("machines", ("tests/property",), least_s=60),
+    Suite("histories", ("tests/histories",), share=2, least_s=120),
 )
 
 

@@ -23,6 +23,7 @@ from frazil.model.nodes import ArrayNode, ManifestRef
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Piece
 from frazil.transaction.changeset import ChangeSet
+from frazil.transaction.verification import RecordedChecksums, verify
 from frazil.transaction.working import WorkingState
 
 MISSING: Final = int(ChunkType.uninitialized)
@@ -221,6 +222,7 @@ def fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, a
     Raises:
         StorageError: an object is missing or too short; it tells which chunk is there.
         InvalidInputError: a virtual chunk may not be read.
+        FormatError: a chunk is not what its checksum says.
     """
     try:
         _fetch_into(state, refs, memory, at)
@@ -229,6 +231,23 @@ def fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, a
         if row is not None and refs.array:
             error.of_chunk(*refs.chunk(row))
         raise
+    if state.context.checksums is not None:
+        _verify(state.context.checksums, refs, memory, at)
+
+
+def _verify(
+    checksums: RecordedChecksums, refs: ChunkReferences, memory: memoryview, at: I64
+) -> None:
+    """Compare native chunks that have been read with the checksums on record."""
+    rows = np.flatnonzero(refs.kind == NATIVE)
+    recorded = checksums.of(refs.chunk_id[rows], refs.offset[rows], refs.length[rows])
+    names = crockford_many(refs.chunk_id[rows])
+    for row, name, known in zip(rows.tolist(), names, recorded, strict=True):
+        start = int(at[row])
+        try:
+            verify(memory[start : start + int(refs.length[row])], known, CHUNKS + name)
+        except FormatError as error:
+            raise error.of_chunk(*refs.chunk(row)) from None
 
 
 def _row_at(refs: ChunkReferences, key: object, location: object) -> int | None:

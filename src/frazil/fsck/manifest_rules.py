@@ -25,12 +25,13 @@ from frazil.masking import shown_url
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, NativeRef, VirtualRef
 from frazil.model.nodes import Coordinates, Extents
 from frazil.statistics.files import Checksums
-from frazil.statistics.records import crc32c, identified
+from frazil.statistics.records import identified
 from frazil.storage.assets import chunk_key, manifest_key
 from frazil.storage.locations import normalised
 from frazil.storage.pool import fan_out
 from frazil.storage.virtual import Containers
 from frazil.transaction.context import Context
+from frazil.transaction.verification import crc32c
 
 SHOWN_LOCATIONS: Final = 20
 """Bad locations of a manifest that are named; the rest is counted."""

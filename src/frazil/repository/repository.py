@@ -197,6 +197,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
             authorized,
             store_root=old.store_root,
             trust=trust.and_endpoints(*endpoints),
+            checksums=old.checksums,
         )
         context.default_commit_metadata.update(old.default_commit_metadata)
         context.loaded_config.update(old.loaded_config)

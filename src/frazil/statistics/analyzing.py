@@ -27,7 +27,6 @@ from frazil.statistics.publishing import store_rows
 from frazil.statistics.records import (
     Decoding,
     Rows,
-    crc32c,
     decoding_of,
     found_in,
     identified,
@@ -38,6 +37,7 @@ from frazil.statistics.tuning import BYTES_AT_ONCE, HELD_ROWS, MANY_FILES, TASK_
 from frazil.storage.base import Bytes
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
+from frazil.transaction.verification import crc32c
 from frazil.transaction.working import WorkingState
 
 LARGEST: Final = 1 << 32

@@ -15,7 +15,6 @@ from enum import IntEnum, IntFlag
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
@@ -25,7 +24,6 @@ from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
 from frazil.model.nodes import ArrayNode
-from frazil.storage.base import Bytes
 
 Rows: TypeAlias = npt.NDArray[np.void]
 """rows of the type `ROW`"""
@@ -93,11 +91,6 @@ _FORMS: Final = {
 def form_of(dtype: np.dtype[Any]) -> NumberType:
     """How the extremes of decoded values are kept."""
     return _FORMS.get(dtype.kind, NumberType.NONE)
-
-
-def crc32c(data: Bytes) -> int:
-    """The checksum of stored bytes."""
-    return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
 
 
 def _digest(value: object, size: int) -> bytes:

@@ -24,6 +24,7 @@ from frazil.storage.trust import NOTHING, Trust
 from frazil.storage.virtual import Containers
 from frazil.storage.wrapped import IMMUTABLE, SNAPSHOTS_CHANGE, with_disk_cache
 from frazil.transaction.tuning import MANY_REFS, REFS_AT_ONCE
+from frazil.transaction.verification import RecordedChecksums, verify_one
 
 if TYPE_CHECKING:
     from frazil.storage.legacy.opening import LegacyRepository
@@ -56,6 +57,8 @@ class Context:
     default_commit_metadata: dict[str, Any] = field(default_factory=dict)
     loaded_config: dict[str, JSON] = field(default_factory=dict)
     """the stored configuration as it was read or saved last, to tell what has changed since"""
+    checksums: RecordedChecksums | None = None
+    """what chunks are compared with when they are read; None to read them as they are"""
 
     def read_chunk(self, ref: ChunkRef, start: int = 0, end: int | None = None) -> bytes:
         """Bytes `start:end` of one chunk; for many at once see `bulk.fetch.fetch_into`.
@@ -63,12 +66,16 @@ class Context:
         Raises:
             StorageError: the object that holds it is missing, too short or has changed.
             InvalidInputError: a virtual chunk may not be read.
+            FormatError: the chunk is not what its checksum says.
         """
         match ref:
             case InlineRef(data):
                 return data[start:end] if start or end is not None else data
             case NativeRef(length=length):
-                return self.assets.chunk(ref, start, length if end is None else end)
+                data = self.assets.chunk(ref, start, length if end is None else end)
+                if self.checksums is not None and len(data) == length:
+                    verify_one(self.checksums, ref, data)
+                return data
             case VirtualRef():
                 return self.containers.fetch(ref, start, end)
 
@@ -109,7 +116,7 @@ class Context:
 
     def __reduce__(self) -> tuple[object, ...]:
         parts = (self.place, self.generation, self.config, dict(self.authorized))
-        more = {"store_root": self.store_root, "trust": self.trust}
+        more = {"store_root": self.store_root, "trust": self.trust, "checksums": self.checksums}
         return _rebuild, (parts, more, self.default_commit_metadata, self.loaded_config)
 
 
@@ -121,6 +128,7 @@ def make_context(
     known: KnownRepository | None = None,
     store_root: Storage | str | None = None,
     trust: Trust = NOTHING,
+    checksums: RecordedChecksums | None = None,
 ) -> Context:
     """Put together the parts of a repository; `known` is what was just read to find it."""
     settings = config.storage_settings(storage.default_settings())
@@ -139,6 +147,7 @@ def make_context(
         authorized=dict(authorized or {}),
         store_root=store_root,
         trust=trust,
+        checksums=checksums,
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from frazil.bulk.grid import GridAxis
-from frazil.statistics.records import NumberType, cell_counts, crc32c, form_of, shapes
+from frazil.statistics.records import NumberType, cell_counts, form_of, shapes
+from frazil.transaction.verification import crc32c
 
 GRID = (GridAxis(10, (4,)), GridAxis(3, (3,)))
 
