@@ -61,7 +61,7 @@ def _view(statement: Statement, arguments: dict[str, object]) -> str | None:
     for named in (start, end):
         if isinstance(named, str) and named != LATEST:
             repository.resolve(named)  # now, and not when the rows are asked for
-    given: dict[str, Any] = {**opened.reading, **options}
+    given: dict[str, Any] = {**opened.source_options(opened.request), **options}
     frame = read(opened.path, spark=statement.spark, **given)
     key = repr((opened.path, sorted(options.items())))
     name = f"__frazil_changes_{hashlib.sha256(key.encode()).hexdigest()[:16]}"

@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql import types as t
 
+from frazil.spark.options.labels import Lists, parse_lists
 from frazil.spark.query.linear import Refusal, is_column, linear
 from frazil.spark.query.tokens import Edit, braced
 from frazil.spark.reading.aggregating import can_compare, column_name, sum_type
@@ -65,11 +66,13 @@ class RewrittenSelect:
         """
         return braced(f"{backquoted(self.alias)}.{backquoted(name)}")
 
-    def aggregates(self) -> str:
-        """The option of the source."""
-        return ", ".join(
-            f"{backquoted(name)}=[{', '.join(sorted(words))}]"
-            for name, words in sorted(self.wanted.items())
+    def aggregates(self) -> Lists:
+        """What tasks compute of each variable."""
+        return parse_lists(
+            ", ".join(
+                f"{backquoted(name)}=[{', '.join(sorted(words))}]"
+                for name, words in sorted(self.wanted.items())
+            )
         )
 
 

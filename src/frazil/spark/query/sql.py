@@ -177,7 +177,7 @@ def _describe(statement: Statement) -> DataFrame:
     plan = plan_of(replace(statement, text=f"SELECT * FROM {name}"))
     (reading,) = plan.readings
     rows = [
-        (f.name, f.dataType.simpleString(), None) for f in reading.table.schema(reading.options)
+        (f.name, f.dataType.simpleString(), None) for f in reading.table.schema(reading.request)
     ]
     return statement.spark.createDataFrame(
         rows, "col_name string, data_type string, comment string"
@@ -314,8 +314,8 @@ def report_lines(reading: Reading) -> list[str]:
         f"{table.shown} at {shown_url(table.pinned.location.url)}",
         f"  snapshot: {table.pinned.snapshot_id}, group: {table.node}, rows: {what}",
     ]
-    if "columns" in reading.options:
-        found.append(f"  columns: {reading.options['columns'].replace('`', '')}")
+    if reading.request.columns is not None:
+        found.append(f"  columns: {', '.join(reading.request.columns)}")
     found += [f"  pushed: {each}" for each in reading.pushed]
     found += [f"  left to Spark: {what} ({why})" for what, why in reading.left]
     if table.metadata is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from pyspark.sql import types as t
 from sqlglot import TokenType, exp
 
 from frazil.spark.errors import spark_errors, without_pyspark_logging
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.query import here
 from frazil.spark.query.beside import ELSEWHERE, NOWHERE, WhereParts, require_joinable
 from frazil.spark.query.classes import terms_of
@@ -28,7 +30,7 @@ from frazil.spark.query.rewriting import (
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced, replaced
-from frazil.spark.reading.scan import Scan
+from frazil.spark.reading.scan import AGGREGATES, Scan
 from frazil.texts import backquoted
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ class TablePlan:
             reading.left.append(("the whole SELECT", "it gives the columns other names"))
             return reading.measure(self._spark)
         pushed = self._conditions(block, scan, reading)
-        reading.options.update(pushed.options(scan))
+        reading.request = pushed.applied(reading.request, scan)
         names = self._names(use.select)
         if self._is_alone(use.select):
             if has_aggregates(self._tokens, block):
@@ -249,25 +251,25 @@ class TablePlan:
         assert select is not None
         try:
             where = self._left_conditions(block, pushed, is_beside=is_beside)
-            is_apart = not pushed.values and not is_beside
+            is_apart = scan.is_separable and not pushed.values and not is_beside
             found = rewrite(
                 self._tokens, block, select, scan, names, self._use.alias,
                 is_apart=is_apart, where=where,
             )  # fmt: skip
-            options = self._aggregate_options(reading.options, found)
+            request = self._aggregated(reading.request, found)
             with without_pyspark_logging():
-                edits = self._checked(block, scan, found, options)
+                edits = self._checked(block, scan, found, request)
         except Refusal as refusal:
             reading.left.append(("aggregates", str(refusal)))
             return
         except spark_errors():
             return  # Spark tells what is wrong when it is asked for all
         self.edits += edits
-        reading.layout = "aggregates"
+        reading.layout = AGGREGATES
         reading.is_apart = found.is_apart
         is_whole = found.is_total and not is_beside
         reading.is_one_row = is_whole and not block.clauses.keys() & {"group by", "having"}
-        reading.options = options
+        reading.request = request
         made = ", ".join(
             f"{word}({name})" for name, words in found.wanted.items() for word in sorted(words)
         )
@@ -295,19 +297,23 @@ class TablePlan:
         require_joinable(self._tokens, block, self._use, self._table)
         return self._where.beside_joins()
 
-    def _aggregate_options(
-        self, options: Mapping[str, str], found: RewrittenSelect
-    ) -> dict[str, str]:
-        made = {name: value for name, value in options.items() if name != "columns"}
-        made["layout"] = "aggregates"
-        if found.labels:
-            made["columns"] = ", ".join(map(backquoted, found.labels))
-        if found.wanted:
-            made["aggregates"] = found.aggregates()
-        return made
+    def _aggregated(self, request: ReadRequest, found: RewrittenSelect) -> ReadRequest:
+        """A request for aggregates instead of cells."""
+        own = self._table.request
+        return replace(
+            request,
+            layout=AGGREGATES,
+            columns=tuple(found.labels) or own.columns,
+            aggregates=found.aggregates() if found.wanted else own.aggregates,
+        )
+
+    def _of_cells(self, request: ReadRequest) -> ReadRequest:
+        """A request for the cells that aggregates are made of."""
+        own = self._table.request
+        return replace(request, layout=own.layout, columns=own.columns, aggregates=own.aggregates)
 
     def _checked(
-        self, block: Block, scan: Scan, found: RewrittenSelect, options: Mapping[str, str]
+        self, block: Block, scan: Scan, found: RewrittenSelect, request: ReadRequest
     ) -> list[Edit]:
         """The edits of a rewritten SELECT, once its columns are those of the original.
 
@@ -324,7 +330,7 @@ class TablePlan:
             asked.append(
                 f"SELECT {items} FROM {self._part_text(block.sources, 't')}".format(t=full)
             )
-        reduced = _nulls(self._table.aggregate_scan(options).schema)
+        reduced = _nulls(self._table.aggregate_scan(request).schema)
         count = len(block.items)
         try:
             # Each analysis is a few calls of Java, and takes longer than most reads.
@@ -344,7 +350,7 @@ class TablePlan:
         if [*map(_kind, got)] != [*map(_kind, wanted)]:
             raise Refusal("its columns would have other types")
         for name, marker in found.shifted.items():
-            own = self._table.scan({k: v for k, v in options.items() if k in _ROWS})
+            own = self._table.scan(self._of_cells(request))
             self.shifts[marker] = partial(here.mean_near, own, name)
         return edits
 
@@ -396,7 +402,7 @@ class TablePlan:
         )
         if not all(each.isdecimal() for each in counts):
             reading.left.append(("LIMIT", "it is no plain number"))
-        elif pushed.left or pushed.weak or pushed.values:
+        elif pushed.left or pushed.weak or pushed.values or scan.condition is not None:
             reading.left.append(("LIMIT", "conditions may leave fewer rows"))
         elif odd or window:
             reading.left.append(
@@ -409,7 +415,7 @@ class TablePlan:
             wanted = sum(map(int, counts))
             for axis, places in first_cells(scan, pushed.places, wanted).items():
                 pushed.narrow(axis, places)
-            reading.options.update(pushed.options(scan))
+            reading.request = pushed.applied(reading.request, scan)
             reading.pushed.append(f"LIMIT {wanted}")
 
 
@@ -424,10 +430,6 @@ def _nulls(schema: t.StructType) -> str:
         for each in schema
     )
     return f"(SELECT {', '.join(columns)})"
-
-
-_ROWS: Final = frozenset({"variables", "broadcast", "isel", "value-where"})
-"""options that choose rows"""
 
 
 def _axes(scan: Scan, name: str) -> tuple[int, ...]:
