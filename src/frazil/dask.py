@@ -30,7 +30,7 @@ ZarrArray: TypeAlias = Any
 Region: TypeAlias = tuple[Any, ...]
 
 _DECIDED: Final = ("compute", "return_stored", "load_stored", "lock")
-"""Arguments of `dask.array.store` that nobody else can choose."""
+"""Arguments of `dask.array.store` that callers cannot choose."""
 
 
 @dataclass(frozen=True, slots=True)

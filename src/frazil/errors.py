@@ -1,7 +1,7 @@
 """The error tree, grouped by what a handler would do.
 
     FrazilError
-    ├── ConflictError                  somebody else was faster; rebase or retry
+    ├── ConflictError                  a concurrent change won; rebase or retry
     │   ├── RebaseFailedError          the changes do not go together
     │   └── MergeConflictError         the versions to merge do not go together
     ├── NotFoundError                  (also a KeyError)

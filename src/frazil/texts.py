@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def parse_as(what: str, parse: Callable[[str], T], written: str) -> T:
-    """Read a text that somebody gave for something.
+    """Parse the text of an argument; `what` is the argument, for the error.
 
     Raises:
         InvalidInputError: it cannot be read; with what it is for and what is expected.

@@ -67,7 +67,7 @@ def pace_for(
     now = config.current()
     limit = max_in_flight or now.max_in_flight_bytes
     if storage.answers_inline:
-        # One more than there are processors: somebody always waits for the disk.
+        # One thread more than cores, because one of them usually waits for the disk.
         wanted, width = DISK_BATCH, width or now.workers + 1
     else:
         wanted, width = REMOTE_BATCH, REMOTE_BATCHES

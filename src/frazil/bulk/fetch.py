@@ -117,7 +117,7 @@ def find_chunks(
 ) -> ChunkReferences:
     """Look up many chunks; `coords` is (n, ndim).
 
-    A reader in a thread beside commits gives the changes as they were before it looked up `node`.
+    Pass `changes` if another thread may commit: the change set read before `node` was looked up.
     """
     n = len(coords)
     found = ChunkReferences(
@@ -172,11 +172,11 @@ def _from_changes(
     found: ChunkReferences,
     tables: list[ChunkTable],
 ) -> Rows | None:
-    """Enter what the session has changed, and tell which rows are left; None for all."""
+    """Enter the uncommitted chunks; return the rows still to be looked up, None for all."""
     changed = changes.chunks.get(node.id)
     if not changed:
         return None
-    with state.lock:  # putting changes into columns must not meet somebody's writes
+    with state.lock:  # `columns` rearranges the changes, so no thread may write now
         table, dropped = changed.columns()
     rows = table.find_many(coords)
     _enter(found, tables, table, rows, None)

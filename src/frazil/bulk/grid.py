@@ -150,7 +150,7 @@ UNKNOWN: Final = (
     ArithmeticError,
     RecursionError,
 )
-"""What makes no sense to us in a document may make sense to zarr, or to a codec of somebody."""
+"""Errors that unknown metadata may raise; zarr, or a codec of a plugin, may know it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -204,7 +204,7 @@ class PointPlan(ChunkPlan):
     """for each axis where in its chunk a point is, in that order"""
 
     @property
-    def count(self) -> int:  # type: ignore[override]  # nobody sets it
+    def count(self) -> int:  # type: ignore[override]  # it is never set
         return len(self.chunk_coords)
 
     @property
@@ -224,7 +224,7 @@ class PointPlan(ChunkPlan):
 
 @dataclass(frozen=True, eq=False)
 class ListPlan(ChunkPlan):
-    """Selections that somebody else has made, one for each chunk."""
+    """Selections made by the caller, one for each chunk."""
 
     chunk_coords: I64
     chunk_shape: Shape
@@ -236,7 +236,7 @@ class ListPlan(ChunkPlan):
     drop_axes: Shape = ()
 
     @property
-    def count(self) -> int:  # type: ignore[override]  # nobody sets it
+    def count(self) -> int:  # type: ignore[override]  # it is never set
         return len(self.chunk_coords)
 
     @property

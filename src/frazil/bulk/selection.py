@@ -94,7 +94,7 @@ def cut_slice(axis: GridAxis, chosen: slice) -> AxisSelection:
 
 @lru_cache(4096)
 def _cut_few(axis: GridAxis, start: int, items: int, step: int) -> AxisSelection:
-    """The same for few chunks: who reads block by block comes by here again for each row."""
+    """The same for few chunks, cached: reading block by block repeats the same cuts."""
     return _cut_many(axis, start, items, step)
 
 

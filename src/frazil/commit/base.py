@@ -1,4 +1,4 @@
-"""What every commit protocol offers, and the loop they share.
+"""The interface of commit protocols, and the retry loop they share.
 
 A commit writes its files first and then moves the branch with one conditional write. The
 protocols differ only in what that write is.
@@ -166,7 +166,7 @@ class RefStore(ABC):
         """
 
     def writable_tip(self, branch: str) -> SnapshotId:
-        """Tip of a branch that somebody wants to change.
+        """Tip of a branch that is about to be changed.
 
         Raises:
             ReadOnlyError: the repository does not take changes.
@@ -298,8 +298,8 @@ def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
 def stand_back(lost: int, attempt_s: float) -> None:
     """Wait before the next attempt, after `lost` lost races; one attempt takes `attempt_s`.
 
-    Of many writers that race only one wins. Where no lock lets them go one after the other, each
-    waits for a random time, the longer the more often it has lost, so that fewer meet.
+    Of many racing writers only one wins. Where no lock makes them take turns, each waits for a
+    random time that grows with every lost race, so that fewer collide.
     """
     if lost > 1:
         time.sleep(random.uniform(0, attempt_s * 2 ** min(lost - 1, STAND_BACK_DOUBLINGS)))
@@ -326,8 +326,8 @@ def certain(outcome: Written | LostRace) -> Written | LostRace:
     """
     if isinstance(outcome, LostRace) and outcome.in_doubt:
         raise StorageError(
-            "the answer of the store was lost, and somebody else has written since, so that "
-            "nobody can tell whether this took effect; look before trying again",
+            "the reply of the store was lost and another writer has written since, so the outcome "
+            "is unknown; check whether the change took effect before you try again",
             kind=ErrorKind.OBJECT_STORE,
             key=outcome.key,
         )
@@ -352,10 +352,10 @@ def create_object(
 
 
 def later_than(previous: Micros) -> Micros:
-    """The present time or, where somebody's clock ran ahead, the next moment after `previous`.
+    """The present time or, if `previous` is later than that, the next microsecond after it.
 
-    Times of snapshots and updates must increase strictly. Nobody waits for a clock that is
-    ahead: writers whose own clock is wrong are refused by comparing it with the store's.
+    Times of snapshots and updates must increase strictly. If the clock of an earlier writer was
+    ahead, nothing waits for it: `check_clock` refuses writers whose clock differs from the store's.
     """
     return max(now_micros(), previous + 1)
 

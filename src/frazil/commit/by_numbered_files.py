@@ -2,9 +2,9 @@
 
 The newest file says where the branch is. A commit creates the next number, which only one of
 several writers can; nothing is ever replaced. A deletion takes the next number too, for a file
-that says so: were the numbers free again, a writer who looked before the deletion could create a
-number above those of a new branch of the same name, and hide its commits. An upgrade fences a
-branch with a last file that names no snapshot of it.
+that says so. Otherwise the numbers would be free again, and a writer that listed the branch before
+the deletion could create a number above those of a new branch of that name and hide its commits.
+An upgrade fences a branch with a last file that names no snapshot of it.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ class NumberedRefs(BranchFileRefs):
         return encode_ref(record, self._dialect)
 
     def _refuse_fenced(self, tip: NumberedTip | None) -> None:
-        """Do not write what nobody would read: an upgrade has begun or is done."""
+        """Refuse to write once an upgrade has begun: readers ignore the old files from then on."""
         if tip is not None and tip.moved_to is not None:
             raise fenced_error(tip.moved_to)
 

@@ -247,8 +247,8 @@ class RefFileRefs(BranchFileRefs):
         that no client can commit to.
 
         Raises:
-            StorageError: the store refuses to delete; the ref is as it was. If nobody knows
-                whether it has, the ref is gone all the same, and only its file may be there.
+            StorageError: the store refuses to delete; the ref is as it was. If the outcome is
+                unknown, the ref is gone all the same, and only its file may be left.
         """
         deleted = encode_fence(Fence.DELETED, target)
         fence = certain(self._storage.put_if(key, deleted, version, JSON_FILE))
@@ -265,7 +265,7 @@ class RefFileRefs(BranchFileRefs):
         """Create a ref where there is none, or what a killed deletion left of one.
 
         Raises:
-            ConflictError: somebody is about to delete the file, whatever it will be by then.
+            ConflictError: a deletion of the file is under way and may still take effect.
         """
         data = encode_moved_ref(target)
         made = create_object(self._storage, key, data, JSON_FILE)
@@ -310,7 +310,7 @@ class RefFileRefs(BranchFileRefs):
         try:
             self._require_standing()
         except ConflictError:
-            self._storage.delete_many([key])  # nobody looks here any more
+            self._storage.delete_many([key])  # not read any more, after an upgrade
             raise
 
     def _create(self, key: str, data: bytes) -> bool:

@@ -318,6 +318,6 @@ def _entry(item: StateSnapshot) -> SnapshotEntry:
 
 
 def _refuse_moved(state: G1State) -> None:
-    """Do not write what nobody would read: an upgrade has begun or is done."""
+    """Refuse to write once an upgrade has begun: readers ignore the old files from then on."""
     if state.moved_to is not None:
         raise fenced_error(state.moved_to)

@@ -1,7 +1,7 @@
 """Why a repo object takes no changes while the repository becomes another one.
 
-It must say so until that is done: a commit meanwhile would be missed by an upgrade from spec
-version 1, which takes over what refs say at its end, or be lost when an upgrade is undone.
+Commits must be refused until that is done. During an upgrade from spec version 1 they would be
+missed, because it copies the refs at its end; while an upgrade is undone they would be lost.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def edit_config_file(
             if isinstance(storage.copy_if(CONFIG_KEY, backup, version), LostRace):
                 continue
         if not isinstance(storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
-            require()  # an upgrade may have taken over what was there before
+            require()  # an upgrade may have copied the configuration before this write
             return
 
 
@@ -111,7 +111,7 @@ def taken_over(storage: Storage, key: str) -> ConflictError:
 
 
 def being_undone(storage: Storage) -> ConflictError:
-    """The error for a repository that is about to be again what it was before its upgrade."""
+    """The error for a repository whose upgrade is being undone."""
     return ConflictError(
         message=BEING_UNDONE,
         kind=ErrorKind.REPO_INFO_UPDATED,
@@ -212,7 +212,7 @@ class FileRefs(RefStore):
             FormatError: there is none, so that everything would be deleted.
         """
         found = self.roots()
-        self.require_current()  # after, for refs go away only when there is something newer
+        self.require_current()  # afterwards: an upgrade deletes refs only once the new ones exist
         if not found:
             raise no_roots()
         return found
@@ -251,7 +251,7 @@ class FileRefs(RefStore):
         """Refuse when the repository is of another generation than this handle by now."""
 
     def _require_standing(self) -> None:
-        """The same for what was just made, of which a change of generation may not have known."""
+        """The same for a new ref, which a concurrent upgrade may not have seen."""
         self.require_current()
 
     def require_online(self) -> None:
@@ -277,7 +277,7 @@ class FileRefs(RefStore):
         objects that then must be durable.
 
         Raises:
-            StorageError: nobody can tell, so that the session must remember the commit.
+            StorageError: the outcome is unknown, so the session must remember the commit.
         """
         try:
             landed = has_landed(self, publication.branch, publication.entry.id, publication.base)
@@ -287,8 +287,8 @@ class FileRefs(RefStore):
             if is_told or isinstance(error, StorageError):
                 raise error from None
             raise StorageError(
-                "the history could not be read, so that nobody can tell whether this commit has "
-                "taken effect; commit again to find out",
+                "the history could not be read, so it is unknown whether this commit took effect; "
+                "commit again to find out",
                 kind=ErrorKind.OBJECT_STORE,
                 snapshot=publication.entry.id,
             ) from failure

@@ -154,7 +154,7 @@ class Code(StrEnum):
     SOURCE_SHORT = auto(), _E, "the source of virtual chunks is too short"
     SOURCE_CHANGED = auto(), _E, "the source of virtual chunks has changed since"
     SOURCE_UNREADABLE = auto(), _E, "the source of virtual chunks is gone or cannot be read"
-    SOURCE_UNAUTHORIZED = auto(), _W, "nobody allowed reading the source of virtual chunks"
+    SOURCE_UNAUTHORIZED = auto(), _W, "the source of virtual chunks was not authorized"
 
 
 RULES: Final = frozenset(Code)

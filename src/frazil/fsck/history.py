@@ -1,4 +1,4 @@
-"""The history that is to be checked: what refs point to, and who descends from whom."""
+"""The history that is to be checked: targets of refs, and parents of snapshots."""
 
 from __future__ import annotations
 

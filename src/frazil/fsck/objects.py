@@ -135,7 +135,7 @@ class Needs:
     sources: dict[SourceVersion, tuple[int, int]] = field(default_factory=dict)
     """how long sources must be, and how many references need them"""
     users: dict[bytes, ObjectUser] = field(default_factory=dict)
-    """who needs objects that are not as they should be"""
+    """which references need objects that are missing or too short"""
 
     def add_objects(self, manifest_id: ManifestId, ids: U8, ends: U64) -> None:
         """Take over the objects that a manifest needs, and how long they must be."""
@@ -151,7 +151,7 @@ class Needs:
             self.sources[source] = max(longest, end), total + count
 
     def add_users(self, users: Mapping[bytes, ObjectUser]) -> None:
-        """Take over who needs objects that are not as they should be."""
+        """Take over which references need objects that are missing or too short."""
         for name, user in users.items():
             self.users.setdefault(name, ObjectUser(user.node_id, user.path)).join(user)
 

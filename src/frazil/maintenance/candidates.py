@@ -1,4 +1,4 @@
-"""What may be garbage, found before the refs are read: so it is never what is written meanwhile.
+"""What may be garbage. It is found before the refs are read, so that new objects are never in it.
 
 A full collection lists everything. An incremental one looks at what expired snapshots referred to,
 and lists neither chunks nor manifests. The repo object says which ones have expired: it keeps
@@ -43,13 +43,13 @@ PHASES: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Objects of which those are garbage that no ref needs."""
+    """Objects that are garbage unless a ref needs them."""
 
     snapshots: Objects
     logs: Objects
     manifests: Objects
     chunks: Callable[[Objects], Objects]
-    """given those of the manifests that are garbage"""
+    """finds the chunk objects, given the manifests that are garbage"""
     old_snapshots: U8
     """files of snapshots that are old, candidates or not; young ones are needed"""
     history: FileHistory | None = None

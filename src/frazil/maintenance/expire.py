@@ -2,9 +2,9 @@
 
 With a repo object this is one rewrite of it. Where snapshot files name their parents, the oldest
 snapshot that stays in each ref's history is rewritten in place, under the same id, as a child of
-the root. What only expired snapshots need can go with them: what they refer to is a short list of
-candidates, found without a listing, and what any other snapshot refers to is taken off it. What is
-younger than the floor of all deletions stays.
+the root. Files that only expired snapshots need can be deleted with them: the candidates are what
+expired snapshots refer to, found without a listing, minus what any other snapshot refers to. Files
+younger than the minimum age of all deletions stay.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RefExpiration:
     """the snapshot that becomes a child of the root"""
     root: SnapshotId | None = None
     metadata: Metadata = field(default_factory=dict)
-    """of the adopted one, with the marks of those between: their work stays done"""
+    """of the adopted one, with the marks of expired commits, so that their work is not repeated"""
 
 
 def expire_by_files(

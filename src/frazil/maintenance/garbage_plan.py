@@ -1,4 +1,4 @@
-"""A collection of garbage as a thing of its own: made, printed, and kept as JSON.
+"""Plans of garbage collections, which can be printed and stored as JSON.
 
 Between making a plan and carrying it out anything may be published. So a plan is only a list of
 candidates: what is garbage among them is worked out again, from the references of that moment.

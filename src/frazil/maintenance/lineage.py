@@ -87,7 +87,7 @@ def drop_snapshots(table: SnapshotTable, gone: Mask, *, to_root: bool) -> Snapsh
 def carried_marks(table: SnapshotTable, gone: Mask) -> dict[SnapshotId, Metadata]:
     """New metadata of those that a cut makes children of the root: with the marks of all between.
 
-    Work that was done once stays done, although the commits that say so leave the history.
+    So work that is marked as done is not repeated when the commits with the marks expire.
     """
     if not any(key.encode() in table.columns.arena for key in MARK_KEYS):
         return {}  # without marks, the metadata of a long history need not be read

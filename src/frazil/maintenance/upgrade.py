@@ -6,7 +6,7 @@ what they have committed until then is in the repo object that takes changes, wh
 An upgrade may be interrupted anywhere and run again.
 
 A file that was a ref gets a content that no client of version 1, ours or the official one, can
-commit upon: it names a snapshot that there is not. Each file is replaced only in the version that
+commit upon: it names a snapshot that does not exist. Each file is replaced only in the version that
 was read, so that a commit comes either before its fence, and is taken over, or is refused.
 """
 
@@ -174,7 +174,7 @@ def upgrade_v1_to_v2(
     Raises:
         SessionStateError: there is nothing to upgrade.
         ReadOnlyError: the storage cannot be written to.
-        ConflictError: the repository kept changing, or somebody else has just upgraded it.
+        ConflictError: the repository kept changing, or another process has just upgraded it.
     """
     if not context.storage.can_write:
         raise ReadOnlyError(
@@ -206,7 +206,7 @@ def _announce(context: Context, info: RepoInfo) -> None:
     made = create_repo_object(context.storage, replace(info, status=status), level)
     if isinstance(made, LostRace):
         raise ConflictError(
-            message="somebody else has upgraded this repository; open it again",
+            message="another process has upgraded this repository; open it again",
             kind=ErrorKind.REPO_INFO_UPDATED,
         )
 
@@ -343,7 +343,7 @@ def _require_known(storage: Storage, info: RepoInfo, old: RefSet) -> None:
 def _delete_old_files(context: Context, refs: RepoObjectRefs) -> None:
     """Delete refs and configuration of v1, the main branch first.
 
-    Without it old clients find no repository. Only fences are deleted, which nobody builds upon.
+    Without it old clients find no repository. Only fences are deleted: no commit follows them.
 
     Raises:
         SessionStateError: an old client has gone on using them.

@@ -1,4 +1,4 @@
-"""Who decides conflicts: a side for all, rules by path, or a function; and what was decided."""
+"""How conflicts are resolved: one side for all, rules by path, or a function; and the results."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class Ledger:
         self._decide = decide
         self.conflicts: list[MergeConflict] = []
         self.contested: set[int] = set()
-        """nodes, by number, of which a base cannot say what is in them"""
+        """nodes, by number, whose content is undecided in a merged base"""
         self.displaced: set[int] = set()
-        """those of which it cannot say where they are"""
+        """nodes whose place is undecided in a merged base"""
 
     def settle(self, conflict: MergeConflict, numbers: Iterable[int] = ()) -> Outcome:
         """Decide a conflict; `numbers` are of the nodes that it is about as a whole."""

@@ -39,7 +39,7 @@ SHOWN_CHUNKS: Final = 16
 
 
 class ConflictKind(StrEnum):
-    """What both sides did that does not go together."""
+    """Kinds of conflicts."""
 
     ATTRIBUTE = "attribute"
     """one attribute got two values"""

@@ -1,4 +1,4 @@
-"""Several commits of a branch made one; what follows them is repeated upon it.
+"""Squash: several commits of a branch become one, and later commits are rewritten on top of it.
 
 New snapshots are written with the nodes and manifests of the old ones, then the branch is
 pointed to them by compare-and-swap. The old ones stay until garbage collection.

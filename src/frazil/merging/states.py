@@ -197,7 +197,7 @@ class LoggedChunks:
 
     chunks: Mapping[NodeId, U32] = field(default_factory=dict)
     unsure: frozenset[NodeId] = frozenset()
-    """arrays whose shape may have changed on the way, which drops chunks without a word"""
+    """arrays whose shape may have changed in between, which drops chunks that no log lists"""
 
     def of(self, node: ArrayNode) -> U32 | None:
         """The coordinates that may have changed; None where the logs do not tell."""

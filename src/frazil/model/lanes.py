@@ -14,7 +14,7 @@ from frazil.model.lineage import other_parents
 from frazil.model.values import SnapshotInfo
 
 MOST_LANES: Final = 64
-"""Lanes whose lines are drawn; of more nobody could follow one."""
+"""Lanes whose lines are drawn; the lines of more could not be followed by eye."""
 
 
 @dataclass(frozen=True, slots=True)

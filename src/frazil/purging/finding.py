@@ -1,7 +1,7 @@
 """Finds what to erase: which nodes, in which snapshots, logs, manifests and objects.
 
-A snapshot that differs little from the one before is written with the bytes of that one, in which
-nodes that were deleted or changed since lie dead. Nobody reads them, but they are there.
+A snapshot that differs little from its parent is written by appending to the bytes of the parent.
+So a file may still contain nodes that were deleted or changed, although readers do not see them.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def find(context: Context, wanted: PurgeTarget, own: Collection[str] = ()) -> Pu
     target, traces = _identified(storage, wanted)
     found = PurgeMatches(target, known_history(context), own=frozenset(own))
     if target.region is None:
-        # Nobody can tell what a damaged snapshot holds.
+        # The contents of a damaged snapshot are unknown.
         kept = (item.key for item in storage.list(OVERWRITTEN))
         found.loose.update(key for key in kept if key.startswith(DAMAGED))
     _look_at_snapshots(storage, found, traces)
@@ -192,7 +192,7 @@ def _file_history(context: Context, refs: RefFileRefs) -> dict[SnapshotId, Snaps
     """What the refs lead to, as one state of the repository.
 
     Refs and snapshot files are read one after the other. Where something is missing and the
-    refs have moved since, somebody else has rewritten the history in between: it is read again.
+    refs have moved since, another process has rewritten the history in between: it is read again.
     """
     tips = _tips(refs)
     for _ in attempts(context.config.update_retries()):
@@ -223,7 +223,7 @@ def stored_snapshots(storage: Storage) -> Iterator[tuple[str, Snapshot]]:
     """Every snapshot file, also those that were put aside, by key.
 
     Raises:
-        FormatError: one is damaged; nobody could say what it holds.
+        FormatError: one is damaged, so that its contents are unknown.
     """
     for key, blob in snapshot_blobs(storage):
         yield key, decode_snapshot(blob, key=key)

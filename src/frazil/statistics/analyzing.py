@@ -196,7 +196,7 @@ class _Plan:
         if found is None:
             found = read_index(place, decoding.id)
             if found.disputed:
-                # One of the files is wrong, and nobody knows which: these chunks are read again.
+                # One of the files is wrong, and it is unknown which: these chunks are read again.
                 put_together(place, decoding.id)
             self._indexes[decoding.id] = found
         return found

@@ -49,7 +49,7 @@ COPIES: Final = 3 * ROW.itemsize
 """Bytes that it takes to put a row in its place."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 TRIES: Final = 5
-"""How often somebody who erases may be in the way."""
+"""Attempts to write, or to delete rows, while other processes change the same files."""
 _NAME: Final = re.compile(re.escape(PREFIX) + r"([0-9a-f]{32})/[0-9a-z]{1,64}")
 
 Keep: TypeAlias = Callable[[Rows], Flags]

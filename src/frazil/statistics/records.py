@@ -159,7 +159,7 @@ def identified(
 ) -> tuple[Rows, Flags]:
     """Rows with nothing but their keys, and which chunks can have statistics at all.
 
-    A virtual chunk without a checksum cannot: its source may change and nobody would notice.
+    A virtual chunk without a checksum cannot: a change of its source would go unnoticed.
     `expand` makes a URL of the location of a virtual chunk.
     """
     rows, known = located(refs, expand)
@@ -200,7 +200,7 @@ def _source(ref: Any, expand: Callable[[str], str]) -> bytes | None:  # noqa: AN
         return None
     try:
         return _digest(["virtual", expand(ref.location), ref.checksum], 16)
-    except InvalidInputError:  # a container that nobody declares
+    except InvalidInputError:  # a container that is not configured
         return None
 
 

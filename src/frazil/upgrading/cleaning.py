@@ -119,7 +119,7 @@ def _require_own(source: UpgradeSource) -> None:
     if isinstance(source.files.storage, ReadOnlyStorage):
         raise ReadOnlyError(
             "the old files are outside of the repository, where nothing is deleted; delete them"
-            " yourself once nobody needs them",
+            " yourself once they are not needed any more",
             kind=ErrorKind.READ_ONLY_STORAGE,
             url=source.files.storage.url,
         )
@@ -140,11 +140,11 @@ def _old_files(source: UpgradeSource, new: Context) -> Iterator[Listed]:
 def _reads_old_chunks(source: UpgradeSource, new: Context) -> bool:
     """Whether the new repository refers to old chunk objects where they are.
 
-    The stored configuration tells, unless somebody has taken the container out of it. So manifests
-    are asked too.
+    The stored configuration says so, unless the container was removed from it. So manifests are
+    read too.
 
     Raises:
-        FormatError: a manifest cannot be read, so that nobody knows.
+        FormatError: a manifest cannot be read, so that it is unknown.
     """
     containers = (new.config.virtual_chunk_containers or {}).values()
     if any(container.name == LEGACY_CHUNKS for container in containers):

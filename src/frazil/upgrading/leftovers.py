@@ -72,8 +72,8 @@ def publish(
     """Let there be a new repository; `refs` have the new ids of snapshots.
 
     Raises:
-        ConflictError: somebody else has made another one meanwhile.
-        SessionStateError: somebody else has undone the upgrade.
+        ConflictError: another process has made another one meanwhile.
+        SessionStateError: another process has undone the upgrade.
     """
     if target.repo_object:
         claim.hold()
@@ -104,7 +104,7 @@ def _publish_files(source: UpgradeSource, refs: RefSet, config: JSON | None, cla
     main, data = branch_key(MAIN, encoded=encoded), encode_ref(refs.branches[MAIN])
 
     def replace(key: str, data: bytes, attributes: Attributes = JSON_FILE) -> None:
-        """Write a file that nobody uses before the main branch is there."""
+        """Write a file that is not read before the main branch exists."""
         place, found = source.place, source.place.fetch(key)
         assert not isinstance(found, Unchanged)
         # Another process may have published all; from then on files may be changed by commits,
@@ -257,7 +257,7 @@ def left_at(
 
 
 def delete_all(place: Storage, keys: Iterable[str], claim: Claim) -> None:
-    """Delete files, in the order given, as long as the claim has not passed to anybody else."""
+    """Delete files, in the order given, as long as the claim is ours."""
     todo = [*keys]
     for at in range(0, len(todo), BATCH):
         claim.hold()

@@ -99,7 +99,7 @@ class WritingSink(Sink):
         self.keys.append(key)
 
     def _put(self, key: str, blob: bytes, kind: str) -> None:
-        # Old files may be under these keys, which somebody reads at this moment.
+        # Old files may be under these keys, and other processes may be reading them.
         attributes = replace(file_attributes(kind, self._spec), is_unnamed=False)
         self._place.put(key, blob, attributes)
         self.keys.append(key)

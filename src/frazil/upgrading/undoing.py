@@ -1,8 +1,8 @@
 """Back to the old repository as long as its files are there.
 
-The new repository is closed before it is looked at, so that nobody commits to what is about to go.
-Then its entry point goes first, so that from then on everybody sees the old repository, which its
-fences keep as it is until all is in its place again.
+The new repository is closed to commits before it is examined, because it is about to be deleted.
+Its entry point is deleted first: from then on clients see the old repository, whose fences refuse
+commits until everything is restored.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def undo(
 
     Raises:
         SessionStateError: nothing of the old repository is left, or the new one has been changed
-            since, and `force` does not say that this may be lost; or somebody is at work here, or
-            was killed less than a day ago (or `unsafe_minimum_age`).
+            since, and `force` is not set; or another process is at work here, or was killed less
+            than a day (or `unsafe_minimum_age`) ago.
     """
     if dry_run:
         return _undone(place, store_root, force=force)
@@ -147,7 +147,7 @@ def _nothing() -> None:
 
 
 def close(new: Context) -> Callable[[], None]:
-    """Let nobody change a repository of spec 1 or 2 any more; the answer lets them again.
+    """Refuse changes of a repository of spec 1 or 2; the returned function allows them again.
 
     Raises:
         SessionStateError: it is on its way from spec 1 to 2.
@@ -183,7 +183,7 @@ def _with_status(status: StoredStatus) -> Edit:
 
 
 def _close_files(place: Storage) -> Callable[[], None]:
-    """Fence all branches, the main one first: who makes a ref looks at that one afterwards."""
+    """Fence all branches, the main one first: a writer that creates a ref checks it afterwards."""
     seen: set[str] = set()
     while (keys := {*_branch_files(place)}) != seen:
         seen = keys

@@ -124,7 +124,7 @@ def upgrade(
         ReadOnlyError: the storage cannot be written to.
         SessionStateError: the repository is not from before spec 1, or on its way to another.
         FormatError: something cannot be represented; nothing was written.
-        ConflictError: the repository kept changing, or somebody else has just upgraded it.
+        ConflictError: the repository kept changing, or another process has just upgraded it.
     """
     if not dry_run:
         require_writable_place(context.place, "upgrade")

@@ -68,14 +68,14 @@ def scene() -> Scene:
 
 def test_a_new_branch_that_others_committed_to(scene: Scene) -> None:
     scene.line.then = lambda: commit(scene.theirs, "b", "theirs")
-    with pytest.raises(StorageError, match="nobody can tell"):
+    with pytest.raises(StorageError, match="outcome is unknown"):
         scene.ours.create_branch("b", scene.second)
     assert scene.messages("b") == ["theirs", "second"]
 
 
 def test_a_reset_that_others_committed_upon(scene: Scene) -> None:
     scene.line.then = lambda: commit(scene.theirs, "main", "theirs")
-    with pytest.raises(StorageError, match="nobody can tell"):
+    with pytest.raises(StorageError, match="outcome is unknown"):
         scene.ours.reset_branch("main", scene.first)
     assert scene.messages("main") == ["theirs"]
 
@@ -88,7 +88,7 @@ def test_a_deleted_branch_that_others_made_again(
     later = datetime.now(UTC) + timedelta(days=2)
     monkeypatch.setattr(MemoryStorage, "clock", lambda _: later)
     scene.line.then = lambda: scene.theirs.create_branch("b", scene.second)
-    with pytest.raises(StorageError, match="nobody can tell"):
+    with pytest.raises(StorageError, match="outcome is unknown"):
         scene.ours.delete_branch("b")
     assert scene.messages("b") == ["second"]
 

@@ -116,7 +116,7 @@ def decode_as(encoding: str, data: U8, starts: I64, ends: I64, *, key: str) -> t
 
     Raises:
         FormatError: a coordinate ends within an index, is too long or has an index too large,
-            or nobody knows the encoding.
+            or the encoding is unknown.
     """
     if encoding == OVI1:
         return decode_column(data, starts, ends, key=key)

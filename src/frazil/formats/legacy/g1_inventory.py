@@ -190,7 +190,7 @@ class _Reader:
         return arrays, *first
 
     def undecided(self, why: str) -> FormatError:
-        """The error for coordinates that nobody can be sure of."""
+        """The error for coordinates whose encoding is ambiguous."""
         return FormatError(
             f"the encoding of chunk coordinates is undecided: the file does not name it, and {why}",
             kind=ErrorKind.DESERIALIZATION,

@@ -141,7 +141,7 @@ def decode_state(blob: bytes, *, key: str) -> G1State:
         deleted_tags=tuple(document.text(name, "deleted tag") for name in deleted),
         moved_to=_optional(document, rest, "moved-to"),
         commit_mode=_optional(document, rest, "commit-mode"),
-        extra=rest,  # what nobody has taken
+        extra=rest,  # fields that are not known here
     )
 
 

@@ -95,7 +95,7 @@ def rechunk(
 
     Raises:
         InvalidInputError: there is no such array or dimension, or chunks exceed `max_memory`.
-        RebaseFailedError: somebody else has changed the arrays meanwhile.
+        RebaseFailedError: another commit has changed the arrays meanwhile.
     """
     runner = SparkRunner(spark)
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory

@@ -63,16 +63,16 @@ class Conjunct:
 
 @dataclass(slots=True)
 class Pushed:
-    """What of a query the source can apply."""
+    """The conditions of a query that the source applies, and those left to Spark."""
 
     places: dict[int, Runs] = field(default_factory=dict)
     """along axes, where rows can be"""
     values: list[str] = field(default_factory=list)
     """conditions on values, for the source"""
     exact: list[Conjunct] = field(default_factory=list)
-    """those that need not be looked at again"""
+    """conditions that the source applies in full"""
     weak: list[Conjunct] = field(default_factory=list)
-    """those of which the source applies what it can"""
+    """conditions that the source applies in part, and Spark again"""
     left: list[tuple[str, str]] = field(default_factory=list)
     """those that Spark applies, and why"""
 
@@ -143,7 +143,7 @@ def _axes(scan: Scan, names: Iterable[str]) -> tuple[int, ...] | None:
 
 
 def _simple(scan: Scan, conjunct: Conjunct) -> Condition | None:
-    """The condition of the source that a text means for sure; None when it may mean another."""
+    """The condition that a text means to Spark and numpy alike; None if they might differ."""
     if "\\" in conjunct.plain:
         return None
     known = scan.known_values

@@ -45,7 +45,7 @@ def with_feeds(statement: Statement) -> str:
 
 
 def _view(statement: Statement, arguments: dict[str, object]) -> str | None:
-    """The name of the view with a feed; None when it is about a table of somebody else."""
+    """The name of the view with a feed; None for a table that is not of Frazil."""
     table, start, end = (arguments.get(name) for name in _ARGUMENTS)
     if not isinstance(table, str):
         raise invalid_query(f"{FUNCTION} takes the name or URL of a repository first")

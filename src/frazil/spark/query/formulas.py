@@ -18,11 +18,11 @@ from frazil.spark.reading.scan import Scan, column_type
 from frazil.texts import backquoted
 
 SHIFT: Final = "__frazil_near_{}__"
-"""stands for a number near the mean of a variable, until that is known"""
+"""placeholder for a number near the mean of a variable, until that is known"""
 FILTER: Final = "\x00"
-"""where FILTER goes, after each aggregate that one is made into"""
+"""placeholder for FILTER, after each aggregate of a formula"""
 MADE: Final = "\x01"
-"""stands before each aggregate that one is made into"""
+"""marks each aggregate of a formula"""
 _AGGREGATE: Final = re.compile(MADE + r"(?:sum|min|max)\(")
 
 
@@ -91,7 +91,7 @@ def _total(expression: str) -> str:
 
 
 def of_labels(found: RewrittenSelect, aggregate: str, text: str, rows: str) -> str:
-    """An aggregate of what is the same for all cells of a label: it counts as often as they are."""
+    """An aggregate of a value that all cells of a label share: it is weighted by their number."""
     present = f"CASE WHEN ({braced(text)}) IS NOT NULL THEN {rows} END"
     match aggregate:
         case "count" if text == "*":

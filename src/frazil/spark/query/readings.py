@@ -39,18 +39,18 @@ class Reading(MaskedRecord):
     is_here: bool = False
     """whether it is read where the query is planned"""
     is_one_row: bool = False
-    """whether there is nothing left to add, so that the aggregates are the answer"""
+    """whether the aggregates are the whole answer, in one row"""
     is_apart: bool = False
-    """whether labels of one axis need not meet those of another"""
+    """whether axes are read one by one, without crossing their labels"""
     pushed: list[str] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
     """what Spark does, and why"""
     rows: int = 0
     """that Spark gets at most"""
     terms: Terms = field(default_factory=dict)
-    """what the query makes of labels, where it may not tell some of them apart"""
+    """expressions of the query on labels, to find labels with equal results"""
     classes: dict[int, LabelClasses] = field(default_factory=dict)
-    """labels that it does not tell apart, by axis"""
+    """labels with equal results, by axis"""
     answered: Answered | None = None
     """the blocks to read, and what statistics tell of others"""
 
@@ -89,7 +89,7 @@ class Reading(MaskedRecord):
         return spark.createDataFrame([], self.schema) if self.is_here else self.frame(spark)
 
     def measure(self, spark: SparkSession, alias: str = "") -> Reading:
-        """Find out how much is to be read, and so who reads it.
+        """Find out how much is to be read, and so whether this process or Spark reads it.
 
         `alias` is what the query calls the table.
         """

@@ -85,7 +85,7 @@ class _Blocks:
 
 
 def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Flags | None:
-    """For each chunk whether a comparison can hold in it; None when nobody can tell."""
+    """For each chunk whether a comparison can hold in it; None if that is unknown."""
     if isinstance(leaf, IsNull):
         return ~known.known | ((known.count if leaf.negated else known.missing) > 0)
     if dtype.kind not in "biufM":

@@ -227,7 +227,7 @@ def _word(data_type: object) -> str:
 
 
 def virtual_file_rows(session: Session) -> Iterator[Row]:
-    """The rows of `#virtual_files`: somebody's files that chunks are in."""
+    """The rows of `#virtual_files`: external files that hold chunks."""
     found: dict[str, tuple[int, int, dict[str, None]]] = {}
     expand = session.state.context.containers.expand
     for node in session.state.arrays():

@@ -3,8 +3,8 @@
 Spark hands rows over as they are partitioned. A task stores the chunks that it has whole; rows
 of others, and rows whose place depends on other tasks, it sets aside: in its message when they
 are few, else in an object. The driver puts them together before its one commit, if they are not
-too many: `frazil.spark.write` lets executors do that. Objects of failed or repeated tasks are
-referred to by nobody, and garbage collection takes them.
+too many: `frazil.spark.write` lets executors do that. Nothing refers
+to objects of failed or repeated tasks; garbage collection deletes them.
 """
 
 from __future__ import annotations

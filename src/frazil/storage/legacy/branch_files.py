@@ -98,8 +98,8 @@ class MainBranch:
 def find_main(storage: Storage) -> list[MainBranch]:
     """The main branches of a place, by layout; each folder is listed once.
 
-    A branch begins with number zero. Only where no layout has that, others count too: somebody
-    may have deleted files that are no longer needed.
+    A branch begins with number zero. Only where no layout has that, others count too:
+    files that are no longer needed may have been deleted.
     """
     layouts = [replace(each, encoded=storage.percent_encodes_names) for each in LAYOUTS]
     folders = {layout.branch_folder(MAIN): layout for layout in layouts}

@@ -307,7 +307,7 @@ class LegacyFiles(ABC):
     def save_log(self, log: TransactionLog) -> None:
         """Write a transaction log, if commits of this age have one."""
 
-    # --- what files tell and nobody can rely on ---
+    # --- recorded extents, which may be wrong ---
 
     def bounded(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot whose arrays tell truly which of several manifests has a chunk.

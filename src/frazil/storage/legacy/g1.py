@@ -1,6 +1,6 @@
 """The files of G1: Parquet structure files, inventories and attribute files, and the state file.
 
-The state is swapped for the next one if nobody was quicker. Where a storage cannot replace an
+The state is replaced by the next one with a compare-and-swap. Where a storage cannot replace an
 object conditionally, each state is a file of its own, created once under the number of its
 generation, and the state file says so and is but a copy.
 """
@@ -73,7 +73,7 @@ class StateFile:
             return None
         if seen is not None and held.state.generation < seen.state.generation:
             raise FormatError(
-                "the state file has become older than it was; somebody has put back an old copy",
+                "the state file is older than the one read before; an old copy was put back",
                 key=held.key,
                 generation=held.state.generation,
                 known=seen.state.generation,
@@ -116,7 +116,7 @@ class StateFile:
     # --- writing ---
 
     def create(self, state: G1State) -> bool:
-        """Write the first state; False when somebody else was faster."""
+        """Write the first state; False if there is one already."""
         done = self._storage.put_if(STATE_FILES[0], encode_state(state), None, JSON_FILE)
         return not isinstance(done, LostRace)
 

@@ -68,7 +68,7 @@ def _candidates(storage: Storage) -> Iterator[LegacyRepository]:
 
 
 def _state(storage: Storage) -> VersionedState | None:
-    """The state file at a place, unless it is somebody's file of the same name."""
+    """The state file at a place; None for an unrelated file of the same name."""
     try:
         return StateFile(storage).find()
     except FormatError:
@@ -126,7 +126,7 @@ def files_of(
 def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[Storage, str]:
     """Where a state file says that the other files are: a storage, and a folder in it.
 
-    Whoever can write a state file could send readers, their credentials and their deletions
+    Anyone who can write a state file could send readers, their credentials and their deletions
     anywhere. So a place that is not below its own is used only if the caller names it, and is
     only read then: nothing of the URL in the file is ever opened.
     """
