@@ -188,7 +188,7 @@ def test_options_choose_rows_beside_the_conditions_of_a_query(
     ocean: Ocean,
     columns: str,
     condition: str,
-    options: dict[str, str],
+    options: dict[str, Any],
     rest: str,
     local: str,
 ) -> None:

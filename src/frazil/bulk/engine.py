@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil import config
+from frazil.arrays import I64, Array
 from frazil.bulk.chain import Chain, as_memory
-from frazil.bulk.codecs import I64, LARGE_CHUNK, Array, wrong_size
+from frazil.bulk.codecs import LARGE_CHUNK, wrong_size
 from frazil.bulk.fetch import (
     MISSING,
     ChunkReferences,

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.codecs import I64
+from frazil.arrays import I64, Rows
 from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.ids import crockford_many
 from frazil.masking import shown_url
-from frazil.model.chunks import ChunkTable, ChunkType, Rows, VirtualRef
+from frazil.model.chunks import ChunkTable, ChunkType, VirtualRef
 from frazil.model.lookup import lookup_for
 from frazil.model.nodes import ArrayNode, ManifestRef
 from frazil.storage.assets import CHUNKS

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from frazil.arrays import I64, Shape
 from frazil.bulk.chain import Chain
-from frazil.bulk.codecs import I64, Shape
 from frazil.bulk.compiling import compile_chain
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.zarr_meta import array_document, read_array_document

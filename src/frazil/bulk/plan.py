@@ -10,17 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from frazil.bulk.codecs import I64, Array, Shape
+from frazil.arrays import I64, Array, Shape
 from frazil.bulk.grid import Grid
 from frazil.bulk.selection import AxisSelection, Part, cut_item, expanded, in_bounds
 from frazil.errors import SelectionError
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 class ChunkPlan(ABC):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.codecs import I64
+from frazil.arrays import I64
 from frazil.bulk.grid import Grid, GridAxis
 from frazil.bulk.tuning import CUTS_KEPT
 from frazil.errors import SelectionError

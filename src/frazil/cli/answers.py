@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-JSON: TypeAlias = object
+JsonValue: TypeAlias = object
 Cell: TypeAlias = "str | Text"
 WIDE: Final = 10_000
 """Columns of what is not a terminal: nothing is wrapped or cut there."""
@@ -55,7 +55,7 @@ class Exit(IntEnum):
 class Answer:
     """The result of a command, as data and as text."""
 
-    data: JSON
+    data: JsonValue
     show: Callable[[Screen], None]
     code: Exit = Exit.OK
 

@@ -16,6 +16,7 @@ from typing import Final, overload
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import TableColumns, table_columns
 from frazil.flatbuf.growth import may_grow
@@ -28,7 +29,7 @@ from frazil.model.nodes import (
     Node,
     path_order,
 )
-from frazil.model.strings import I64, StringPool, copy_runs, gather_runs
+from frazil.model.strings import StringPool, copy_runs, gather_runs
 
 SMALLEST_NODE: Final = 32
 """Bytes of a node: an id, three offsets and a kind, its place in the vector, and its path."""

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from frazil.arrays import U8, U64
 from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import SHOWN_CHUNKS, Finding
 from frazil.fsck.history import CheckedCommit, SnapshotNode, check_commit
@@ -26,7 +27,7 @@ from frazil.fsck.objects import (
 )
 from frazil.fsck.snapshot_rules import ManifestUse, uses_of
 from frazil.ids import ManifestId, NodeId
-from frazil.maintenance.id_sets import U8, U64, RowSet, native_needs, needed_objects
+from frazil.maintenance.id_sets import RowSet, native_needs, needed_objects
 from frazil.model.chunks import ChunkType
 from frazil.model.history import ManifestFile
 from frazil.statistics.files import Checksums, read_checksums

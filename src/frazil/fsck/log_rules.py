@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U32, Mask, Rows
 from frazil.formats.txlog import ID_LISTS
 from frazil.fsck.files import CheckedFile, RepositoryFiles, ascends
 from frazil.fsck.findings import REPORTED_NODES, SHOWN_CHUNKS, Code, Finding
@@ -25,9 +26,6 @@ from frazil.model.nodes import ArrayNode, Coordinates, ManifestRef, Node, segmen
 from frazil.model.strings import StringPool
 from frazil.storage.assets import log_key
 
-U32: TypeAlias = npt.NDArray[np.uint32]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = npt.NDArray[np.intp]
 Nodes: TypeAlias = Mapping[NodeId, Node]
 
 

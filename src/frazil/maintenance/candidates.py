@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from frazil.arrays import U8
 from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
@@ -22,7 +23,7 @@ from frazil.errors import InternalError
 from frazil.formats.repo_info import decode_repo_info
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import FileHistory, read_file_history
-from frazil.maintenance.id_sets import U8, RowSet, id_rows
+from frazil.maintenance.id_sets import RowSet, id_rows
 from frazil.maintenance.lineage import ids_where, pruned_logs, reachable
 from frazil.maintenance.listing import Objects, list_candidates, list_older, measured
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from frazil.arrays import Mask
 from frazil.commit.base import MAIN, attempts
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs
@@ -26,7 +27,7 @@ from frazil.maintenance.deleting import DeleteLimits, deletable_before
 from frazil.maintenance.file_history import FileHistory, KnownSnapshot, read_file_history
 from frazil.maintenance.garbage import counted, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.lineage import Mask, carried_marks, drop_snapshots, ids_where, mask_of
+from frazil.maintenance.lineage import carried_marks, drop_snapshots, ids_where, mask_of
 from frazil.maintenance.listing import END_OF_TIME
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.history import Metadata, Micros, RepoInfo, UpdateType, to_micros

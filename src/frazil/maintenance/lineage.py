@@ -11,16 +11,14 @@ from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import U8, Mask
 from frazil.errors import FormatError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.id_sets import U8
 from frazil.model.history import Metadata, SnapshotTable
 from frazil.model.marks import MARK_KEYS, merged_marks, with_marks
 from frazil.model.snapshots import NO_PARENT
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Link: TypeAlias = tuple[SnapshotId | None, list[SnapshotId]]
 """A parent and the ancestors between, oldest first, whose logs are taken over."""
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import is_below
-from frazil.merging.records import ConflictKind, Contested, MergeConflict, Outcome, Side
+from frazil.merging.records import ConflictKind, Contested, MergeConflict, Resolution, Side
 
 Policy: TypeAlias = str | Mapping[str, str] | Callable[[MergeConflict], str | None]
 """`fail`, `ours`, `theirs`; those by path pattern, the first that matches; or a function."""
@@ -84,7 +84,7 @@ class Ledger:
         self.displaced: set[int] = set()
         """nodes whose place is undecided in a merged base"""
 
-    def settle(self, conflict: MergeConflict, numbers: Iterable[int] = ()) -> Outcome:
+    def settle(self, conflict: MergeConflict, numbers: Iterable[int] = ()) -> Resolution:
         """Decide a conflict; `numbers` are of the nodes that it is about as a whole."""
         if self._decide is None:
             is_moved = conflict.kind == ConflictKind.MOVED

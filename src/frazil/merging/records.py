@@ -33,7 +33,7 @@ class Contested:
         self.mark = f"contested {ObjectId.random()}"
 
 
-Outcome: TypeAlias = "Side | Contested | None"
+Resolution: TypeAlias = "Side | Contested | None"
 SHOWN_CHUNKS: Final = 16
 """Chunks of a conflict that are listed; the others are counted."""
 

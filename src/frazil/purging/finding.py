@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.arrays import U8, Mask
 from frazil.bulk.grid import array_layout, grid_of
 from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
@@ -33,7 +34,7 @@ from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
-from frazil.maintenance.id_sets import U8, RowSet
+from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import ID_NAME, batched
 from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
@@ -41,7 +42,7 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.documents import document_of
 from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
-from frazil.purging.records import Flags, PurgeTarget
+from frazil.purging.records import PurgeTarget
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage
 from frazil.storage.pool import fan_out
@@ -338,7 +339,7 @@ def _look_at_manifests(storage: Storage, found: PurgeMatches) -> None:
 
 def _rows_to_go(
     found: PurgeMatches, manifest_id: ManifestId, node_id: NodeId, table: ChunkTable
-) -> Flags:
+) -> Mask:
     """The references of an array whose chunks have cells to erase."""
     if found.target.region is None:
         return np.ones(len(table), np.bool_)

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.arrays import StructRows
 from frazil.bulk.fetch import ChunkReferences, check_length, fetch_into
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
@@ -26,7 +27,6 @@ from frazil.statistics.measuring import measure
 from frazil.statistics.publishing import store_rows
 from frazil.statistics.records import (
     Decoding,
-    Rows,
     crc32c,
     decoding_of,
     found_in,
@@ -81,7 +81,7 @@ class _Portion:
 class _Answer:
     """What became of a portion: rows with their keys, and what went wrong."""
 
-    rows: Rows
+    rows: StructRows
     bytes_read: int
     problems: tuple[str, ...]
     failed: int
@@ -112,7 +112,7 @@ def analyze(
         return analysis
     sizes = [int(each.table.length.sum()) for each in plan.portions]
     counts = [len(each.table) for each in plan.portions]
-    held: dict[bytes, list[Rows]] = {}
+    held: dict[bytes, list[StructRows]] = {}
     read = failed = files = 0
     problems: list[str] = []
     for number, answer in run_with_progress(
@@ -277,7 +277,7 @@ def _enter(
     data: Bytes,
     full: tuple[int, ...],
     inside: tuple[int, ...],
-    rows: Rows,
+    rows: StructRows,
     row: int,
 ) -> None:
     """Enter what a chunk holds into its row.

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Coords
 from frazil.flatbuf.tuning import FEW_COORDS
 from frazil.formats.zarr_meta import read_alike, regular_chunk_shape
 from frazil.ids import NodeId, is_below, parent_path, paths_above
@@ -24,8 +24,6 @@ from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
 from frazil.model.values import Conflict, ConflictType
 from frazil.transaction.changeset import ArrayData, ChangeSet
 from frazil.transaction.tree import NodeTree, nodes_of
-
-Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
 class LazyHierarchy(Mapping[str, Node]):

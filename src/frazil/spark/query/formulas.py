@@ -11,7 +11,7 @@ from pyspark.sql import types as t
 
 from frazil.spark.options.labels import Lists, parse_lists
 from frazil.spark.query.linear import Refusal, is_column, linear
-from frazil.spark.query.tokens import Edit, braced
+from frazil.spark.query.tokens import TextEdit, braced
 from frazil.spark.reading.aggregating import can_compare, column_name, sum_type
 from frazil.spark.reading.reducing import COUNT, SQUARES, SUM
 from frazil.spark.reading.scan import Scan, column_type
@@ -32,7 +32,7 @@ class RewrittenSelect:
 
     alias: str
     """what it calls the table"""
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[TextEdit] = field(default_factory=list)
     labels: dict[str, None] = field(default_factory=dict)
     """columns to keep"""
     mentioned: set[int] = field(default_factory=set)

@@ -29,7 +29,7 @@ from frazil.spark.query.rewriting import (
 )
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
-from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced, replaced
+from frazil.spark.query.tokens import Block, TextEdit, Tokens, TokenSpan, braced, replaced
 from frazil.spark.reading.scan import AGGREGATES, Scan
 from frazil.texts import backquoted
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
 
 
-def table_edit(tokens: Tokens, use: TableUse, name: str) -> Edit:
+def table_edit(tokens: Tokens, use: TableUse, name: str) -> TextEdit:
     """The edit that puts a frame in a table's place, under the name that it had."""
     parts = use.node.parts
     first = tokens.at(use.start)
@@ -84,7 +84,7 @@ class TablePlan:
         self._tokens = tokens
         self._use = use
         self._table = table
-        self.edits: list[Edit] = []
+        self.edits: list[TextEdit] = []
         self.shifts: dict[str, Callable[[], float]] = {}
 
     def make(self) -> Reading:
@@ -314,7 +314,7 @@ class TablePlan:
 
     def _checked(
         self, block: Block, scan: Scan, found: RewrittenSelect, request: ReadRequest
-    ) -> list[Edit]:
+    ) -> list[TextEdit]:
         """The edits of a rewritten SELECT, once its columns are those of the original.
 
         Raises:
@@ -361,7 +361,7 @@ class TablePlan:
         beside = " CROSS JOIN ".join(f"({query})" for query in queries)
         return self._spark.sql(f"SELECT * FROM {beside}").schema.fields
 
-    def _named(self, block: Block, found: RewrittenSelect, names: Sequence[str]) -> list[Edit]:
+    def _named(self, block: Block, found: RewrittenSelect, names: Sequence[str]) -> list[TextEdit]:
         """The edits of a rewritten SELECT, with the names that columns had."""
         edits = list(found.edits)
         for number in found.unnamed:
@@ -370,7 +370,7 @@ class TablePlan:
         return edits
 
     def _made_text(
-        self, block: Block, found: RewrittenSelect, edits: Sequence[Edit], table: str
+        self, block: Block, found: RewrittenSelect, edits: Sequence[TextEdit], table: str
     ) -> str:
         """A rewritten SELECT on a table."""
         made = added(self._select_text(block, "t", edits)).format(t=table)
@@ -378,11 +378,11 @@ class TablePlan:
             made = made.replace(marker, "0.0D")
         return made
 
-    def _select_text(self, block: Block, name: str, edits: Sequence[Edit]) -> str:
+    def _select_text(self, block: Block, name: str, edits: Sequence[TextEdit]) -> str:
         """The SELECT alone, with a frame for its table."""
         return self._part_text(block.whole, name, edits)
 
-    def _part_text(self, span: TokenSpan, name: str, edits: Sequence[Edit] = ()) -> str:
+    def _part_text(self, span: TokenSpan, name: str, edits: Sequence[TextEdit] = ()) -> str:
         tokens = self._tokens
         start = tokens.all[span.first].start
         stop = tokens.all[span.stop - 1].end + 1

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from frazil.arrays import Mask
 from frazil.bulk.grid import array_layout
 from frazil.bulk.write import write_region
-from frazil.cf.decoding import Mask, Rules
+from frazil.cf.decoding import Rules
 from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable
 from frazil.ids import SnapshotId
 from frazil.model.combining import concat

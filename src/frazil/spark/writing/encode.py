@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, error_prefix
+from frazil.arrays import Mask
+from frazil.cf.decoding import TEXT, Decoder, Rules, Values, error_prefix
 from frazil.cf.times import TimeUnits, require_dates
 from frazil.errors import unsuitable
 from frazil.spark.reading.variables import TableVariable

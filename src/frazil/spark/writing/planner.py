@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark.sql import types as t
 from zarr.core.dtype import get_data_type_from_json
 
+from frazil.arrays import Mask
 from frazil.bulk.grid import layout_of
-from frazil.cf.decoding import Mask, Values
+from frazil.cf.decoding import Values
 from frazil.errors import (
     AlreadyExistsError,
     ErrorKind,

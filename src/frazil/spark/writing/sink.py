@@ -25,7 +25,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from frazil.cf.decoding import Mask, Values
+from frazil.arrays import I64, Mask
+from frazil.cf.decoding import Values
 from frazil.errors import invalid_option, unsuitable
 from frazil.ids import ChunkId
 from frazil.run import JobReport
@@ -37,7 +38,7 @@ from frazil.spark.tuning import HOLD_BYTES, MESSAGE_BYTES
 from frazil.spark.worker import repository
 from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import Txn, commit_write, txn_of
-from frazil.spark.writing.placing import PlacedRows, Places, chunks_and_cells, distinct, place_rows
+from frazil.spark.writing.placing import PlacedRows, chunks_and_cells, distinct, place_rows
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
 from frazil.spark.writing.planner import plan_write
 from frazil.storage.assets import CHUNK, chunk_key
@@ -151,7 +152,7 @@ def _put_whole(
     return np.asarray(~inside)
 
 
-def _cells(plan: WritePlan, group: ChunkGroup, numbers: Places) -> Places:
+def _cells(plan: WritePlan, group: ChunkGroup, numbers: I64) -> I64:
     """How many cells chunks have; those that may grow have all that fit in."""
     found = np.ones(len(numbers), np.int64)
     left = numbers.copy()

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from frazil.arrays import Shape
 from frazil.errors import ErrorKind, FormatError, RepositoryNotFoundError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import decode_attribute_file, encode_attribute_file
 from frazil.formats.legacy.dialects import STATE_FILES, LegacyGeneration
-from frazil.formats.legacy.g1_inventory import Grid, decode_inventory, encode_inventory
+from frazil.formats.legacy.g1_inventory import decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_state import (
     CLAIMS,
     G1State,
@@ -170,7 +171,7 @@ class G1Files(LegacyFiles):
         super().__init__(storage, generation, names, root)
         self._state = state
         self._seen_snapshots: set[SnapshotId] = set()
-        self._grids: dict[ManifestId, dict[NodeId, set[Grid]]] = {}
+        self._grids: dict[ManifestId, dict[NodeId, set[Shape]]] = {}
         """chunks along the axes of arrays, as the snapshots that were read have them"""
 
     # --- names ---
@@ -237,7 +238,7 @@ class G1Files(LegacyFiles):
         self._seen_snapshots.add(item.id)
         return record
 
-    def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Grid]]:
+    def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Shape]]:
         """The grids of all arrays that have references in an inventory, whichever is read first."""
         held = self._state.find()
         for item in held.state.snapshots if held is not None else ():
