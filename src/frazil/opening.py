@@ -8,7 +8,8 @@ from typing import Final
 
 from frazil.commit.base import MAIN, now_micros
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
-from frazil.commit.file_refs import CONFIG_KEY, FileRefs, read_config
+from frazil.commit.config_file import CONFIG_KEY, read_config
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     ConflictError,
     ErrorKind,

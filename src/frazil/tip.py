@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from frazil.commit.base import gone
+from frazil.commit.refusals import gone
 from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.ids import SnapshotId
 from frazil.model.values import SessionMode

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frazil.bulk.chain import MISSING, Chain, Sharding, ZarrJson
-from frazil.bulk.codecs import (
-    ArrayCodec,
-    ByteCodec,
-    Raw,
-    StringsCodec,
-    array_codec,
-)
+from frazil.bulk.codecs import ArrayCodec, ByteCodec, Raw, StringsCodec, array_codec
 from frazil.bulk.compressors import byte_codec
 from frazil.bulk.data_types import dtype_of, fill_of
 

@@ -20,13 +20,7 @@ from frazil import config
 from frazil.arrays import I64, Array
 from frazil.bulk.chain import Chain, as_memory
 from frazil.bulk.codecs import LARGE_CHUNK, wrong_size
-from frazil.bulk.fetch import (
-    MISSING,
-    ChunkReferences,
-    check_length,
-    fetch_into,
-    require_last_byte,
-)
+from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into, require_last_byte
 from frazil.bulk.plan import ChunkPlan
 from frazil.bulk.tuning import DISK_BATCH, LOOKUP_ROWS, REMOTE_BATCH, REMOTE_BATCHES, SMALL_CHUNK
 from frazil.errors import FormatError, StorageError

@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from frazil.commit.base import (
-    MAIN,
-    MINIMUM_AGE,
-    attempts,
-    branch_exists,
-    certain,
-    create_object,
-    moved,
-    no_ref,
-    refuse_main,
-    tag_exists,
-)
-from frazil.commit.file_refs import (
-    BranchFileRefs,
-    being_undone,
-    edit_config_file,
-    read_config,
-    refuse_newer,
-    taken_over,
-)
+from frazil.commit.base import MAIN, MINIMUM_AGE, attempts, certain, create_object, refuse_main
+from frazil.commit.closing import being_undone, taken_over
+from frazil.commit.config_file import edit_config_file, read_config
+from frazil.commit.file_refs import BranchFileRefs, refuse_newer
+from frazil.commit.refusals import branch_exists, moved, no_ref, tag_exists
 from frazil.errors import ConflictError, ErrorKind, FrazilError, InvalidInputError
 from frazil.formats.generation import V1
 from frazil.formats.ref_files import (

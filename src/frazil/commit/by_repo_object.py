@@ -20,17 +20,13 @@ from frazil.commit.base import (
     backup_name,
     check_clock,
     create_object,
-    elsewhere,
-    gone,
     later_than,
-    moved,
-    no_ref,
-    no_snapshot,
     now_micros,
     refuse_main,
 )
 from frazil.commit.base import REPO_KEY as REPO_KEY
 from frazil.commit.closing import require_own_status
+from frazil.commit.refusals import elsewhere, gone, moved, no_ref, no_snapshot
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,

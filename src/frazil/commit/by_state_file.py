@@ -6,26 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from frazil.commit.base import (
-    MAIN,
-    Publication,
-    attempts,
+from frazil.commit.base import MAIN, Publication, attempts, refuse_main
+from frazil.commit.closing import fenced_error
+from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs, no_config, refuse_newer
+from frazil.commit.refusals import (
     branch_exists,
     elsewhere,
     gone,
     moved,
     no_ref,
     no_snapshot,
-    refuse_main,
     tag_exists,
-)
-from frazil.commit.file_refs import (
-    Expired,
-    ExpiryLimit,
-    FileRefs,
-    fenced_error,
-    no_config,
-    refuse_newer,
 )
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InternalError, StorageError
 from frazil.formats.generation import Generation

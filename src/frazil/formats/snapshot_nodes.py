@@ -24,11 +24,7 @@ from frazil.flatbuf.reader import Buffer, Table
 from frazil.flatbuf.tuning import FEW_NODES, GROWTH_SHARE, KEPT_NODES, LONG_PATH, MANY_FOUND
 from frazil.formats.nodes import ARRAY, raw_ids, read_node, read_nodes_at
 from frazil.ids import ManifestId, NodeId, node_path
-from frazil.model.nodes import (
-    ArrayNode,
-    Node,
-    path_order,
-)
+from frazil.model.nodes import ArrayNode, Node, path_order
 from frazil.model.strings import StringPool, copy_runs, gather_runs
 
 SMALLEST_NODE: Final = 32

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.legacy.dialects import STATE_FILES

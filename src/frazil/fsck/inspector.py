@@ -18,13 +18,7 @@ from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import SHOWN_CHUNKS, Finding
 from frazil.fsck.history import CheckedCommit, SnapshotNode, check_commit
 from frazil.fsck.manifest_rules import DecodeResult, check_manifest_file, decode_chunks
-from frazil.fsck.objects import (
-    Needs,
-    ObjectUser,
-    SourceVersion,
-    ask_source,
-    virtual_needs,
-)
+from frazil.fsck.objects import Needs, ObjectUser, SourceVersion, ask_source, virtual_needs
 from frazil.fsck.snapshot_rules import ManifestUse, uses_of
 from frazil.ids import ManifestId, NodeId
 from frazil.maintenance.id_sets import RowSet, native_needs, needed_objects

@@ -13,7 +13,8 @@ from functools import partial
 from frazil.commit.base import MAIN, OVERWRITTEN, YEAR_3000_MS, now_micros
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
-from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE, FileRefs
+from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     ConflictError,
     ErrorKind,

@@ -18,12 +18,7 @@ import numpy as np
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.maintenance.candidates import (
-    PHASES,
-    of_everything,
-    of_expired,
-    unused_attribute_files,
-)
+from frazil.maintenance.candidates import PHASES, of_everything, of_expired, unused_attribute_files
 from frazil.maintenance.deleting import safe_cutoff
 from frazil.maintenance.garbage import CollectionPlan, counted, plan_collection
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names

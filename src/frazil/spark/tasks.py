@@ -12,7 +12,7 @@ import pyarrow as pa
 import zstandard
 
 import frazil
-from frazil.commit.base import gone
+from frazil.commit.refusals import gone
 from frazil.errors import invalid_option
 from frazil.ids import SnapshotId
 from frazil.model.chunks import ChunkTable
@@ -28,9 +28,9 @@ from frazil.spark.location import (
     named_request,
     reachable_target,
 )
+from frazil.spark.options.written import as_text
 from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.spark.tuning import ANSWER_BYTES, LEAST_TASKS, MOST_TASKS
-from frazil.texts import as_text
 from frazil.tip import Tip
 from frazil.transaction.opened import context_of
 

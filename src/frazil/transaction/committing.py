@@ -19,13 +19,7 @@ from frazil.formats.manifest import Manifest
 from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable
-from frazil.model.history import (
-    ManifestFile,
-    Metadata,
-    Micros,
-    Snapshot,
-    TransactionLog,
-)
+from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, TransactionLog
 from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes

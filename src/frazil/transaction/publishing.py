@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frazil.commit.base import Publication, RefStore, has_landed, moved
+from frazil.commit.base import Publication, RefStore, has_landed
+from frazil.commit.refusals import moved
 from frazil.errors import (
     ConflictError,
     ErrorKind,

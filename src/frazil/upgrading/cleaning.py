@@ -12,7 +12,7 @@ from typing import Final
 
 from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError
 from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.header import is_flat
@@ -30,18 +30,8 @@ from frazil.transaction.context import Context
 from frazil.upgrading.chunks import legacy_container
 from frazil.upgrading.claims import Claim, ClaimRecord, Work, claimed, take
 from frazil.upgrading.fencing import fences
-from frazil.upgrading.leftovers import (
-    delete_all,
-    left_at,
-    new_at,
-    require_writable_place,
-)
-from frazil.upgrading.source import (
-    LEGACY_CHUNKS,
-    TidyReport,
-    UpgradeSource,
-    cannot,
-)
+from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable_place
+from frazil.upgrading.source import LEGACY_CHUNKS, TidyReport, UpgradeSource, cannot
 
 ORDER: Final[tuple[Kind, ...]] = ("snapshots", "manifests", "attributes", "chunks")
 

@@ -10,7 +10,7 @@ from frazil.commit.base import MAIN, create_object
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE
+from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
 from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError
 from frazil.formats.config_codec import config_from_map, config_map_to_yaml, config_to_map
 from frazil.formats.generation import Generation

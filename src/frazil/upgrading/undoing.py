@@ -16,7 +16,7 @@ from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
 from frazil.commit.closing import BEING_UNDONE, is_being_undone, is_under_way
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.refs import RefPrefix

@@ -8,11 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.errors import StorageError
-from frazil.model.config import (
-    RepositoryConfig,
-    RepoUpdateRetryConfig,
-    StorageRetriesSettings,
-)
+from frazil.model.config import RepositoryConfig, RepoUpdateRetryConfig, StorageRetriesSettings
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written

@@ -13,9 +13,7 @@ from frazil.formats.envelope import FileKind, references_justified
 from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap
-from frazil.formats.legacy.messages import (
-    MessageReader,
-)
+from frazil.formats.legacy.messages import MessageReader
 from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import ManifestRecord
 from frazil.formats.legacy.structs import (

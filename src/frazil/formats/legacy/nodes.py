@@ -24,14 +24,7 @@ from frazil.formats.legacy.zarr_fields import (
     untagged_fill,
 )
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
-from frazil.model.nodes import (
-    ArrayNode,
-    Dimension,
-    Extents,
-    ManifestRef,
-    Node,
-    path_order,
-)
+from frazil.model.nodes import ArrayNode, Dimension, Extents, ManifestRef, Node, path_order
 
 NODE: Final = ("id", "path", "user_attributes", "node_data")
 ARRAY_METADATA: Final = (

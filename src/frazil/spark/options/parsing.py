@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 from frazil.errors import InvalidInputError, invalid_option
 from frazil.masking import shown_option
-from frazil.spark.options.labels import Isel, Lists, Sel
 from frazil.spark.options.table import (
     FAMILIES,
     OPTIONS,
@@ -21,9 +20,7 @@ from frazil.spark.options.table import (
     OptionUse,
     RepositoryRequest,
 )
-from frazil.spark.reading.where import Predicate
 from frazil.spelling import nearest
-from frazil.texts import as_text, backquoted
 
 R = TypeVar("R", bound=RepositoryRequest)
 
@@ -52,25 +49,6 @@ def parse_request(kind: type[R], given: Mapping[str, str], use: OptionUse) -> R:
             found[option.field] = _parsed(option, name, written)
     known = {each.name for each in fields(kind)}
     return kind(**{name: value for name, value in found.items() if name in known})
-
-
-def changed_options(before: R, after: R) -> dict[str, str]:
-    """The options that turn one request into another, as the texts that Spark hands to tasks."""
-    return {
-        option.name: _written(value)
-        for option in OPTIONS
-        if (value := getattr(after, option.field, None)) != getattr(before, option.field, None)
-    }
-
-
-def _written(value: object) -> str:
-    match value:
-        case Isel() | Lists() | Predicate() | Sel():
-            return value.text
-        case tuple():
-            return ", ".join(map(backquoted, value))
-        case _:
-            return as_text(value)
 
 
 def require_use(given: Mapping[str, str], use: OptionUse) -> None:

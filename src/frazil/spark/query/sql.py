@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.masking import MaskedRecord, shown_url
 from frazil.spark.errors import raise_task_errors
+from frazil.spark.options.written import as_text, spelled, storage_texts
 from frazil.spark.query.names import CATALOG, ResolvedName
-from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.sessions import session
-from frazil.texts import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,13 +20,7 @@ from frazil.spark.query.formulas import RewrittenSelect, added
 from frazil.spark.query.functions import SCALARS
 from frazil.spark.query.linear import Refusal
 from frazil.spark.query.readings import Reading, first_cells
-from frazil.spark.query.rewriting import (
-    Where,
-    has_aggregates,
-    plain_names,
-    rewrite,
-    unknown_calls,
-)
+from frazil.spark.query.rewriting import Where, has_aggregates, plain_names, rewrite, unknown_calls
 from frazil.spark.query.scopes import TableUse
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.query.tokens import Block, TextEdit, Tokens, TokenSpan, braced, replaced

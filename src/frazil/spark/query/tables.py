@@ -19,8 +19,9 @@ from frazil.spark.location import (
     open_pinned,
     reachable_target,
 )
-from frazil.spark.options.parsing import changed_options, parse_request
+from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import OptionUse, ReadRequest
+from frazil.spark.options.written import changed_options
 from frazil.spark.query.names import ResolvedName
 from frazil.spark.reading.aggregating import AggregateScan, make_aggregate_scan
 from frazil.spark.reading.scan import Scan, make_scan

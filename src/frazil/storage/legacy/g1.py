@@ -38,7 +38,8 @@ from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, Version, absent
-from frazil.storage.legacy.files import UNNAMED, LegacyFiles, NameBook
+from frazil.storage.legacy.files import UNNAMED, LegacyFiles
+from frazil.storage.legacy.name_book import NameBook
 
 CLAIM_FOLDER: Final = "t/"
 JSON_FILE: Final = Attributes(content_type="application/json")

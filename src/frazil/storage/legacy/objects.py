@@ -25,7 +25,8 @@ from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.model.nodes import path_order
 from frazil.storage.assets import ATTRIBUTES, CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, Assets, Links
 from frazil.storage.base import PLAIN, Attributes, Bytes, Deleted, Found, Listed, Piece, Storage
-from frazil.storage.legacy.files import CLASSES, LegacyFiles
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import CLASSES
 from frazil.storage.wrapped import WrappedStorage, with_disk_cache
 
 KINDS: Final[dict[str, Kind]] = {

@@ -17,9 +17,10 @@ from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.legacy.branch_files import MainBranch, find_main
-from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
+from frazil.storage.legacy.files import LegacyFiles, spread_arrays
 from frazil.storage.legacy.g1 import G1Files, StateFile, VersionedState
 from frazil.storage.legacy.g2_g3 import G2G3Files
+from frazil.storage.legacy.name_book import NameBook
 from frazil.storage.wrapped import ReadOnlyStorage
 
 
