@@ -44,7 +44,6 @@ from frazil.purging.finding import (
     PurgeMatches,
     all_ranges,
     find,
-    holds_ids,
     keys_of_kind,
     known_history,
     snapshot_blobs,
@@ -52,6 +51,7 @@ from frazil.purging.finding import (
 )
 from frazil.purging.records import PurgeReport, PurgeTarget, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
+from frazil.purging.snapshot_bytes import holds_ids
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED

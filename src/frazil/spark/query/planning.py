@@ -22,7 +22,8 @@ from frazil.spark.query.scopes import (
     parse_query,
     parts_of,
 )
-from frazil.spark.query.table_plan import TablePlan, table_edit
+from frazil.spark.query.table_plan import TablePlan
+from frazil.spark.query.table_texts import table_edit
 from frazil.spark.query.tables import OpenTable, open_table
 from frazil.spark.query.tokens import TextEdit, Tokens, braced, replaced
 from frazil.spelling import listed, unknown

@@ -22,6 +22,7 @@ from frazil.spark.query.linear import Refusal
 from frazil.spark.query.readings import Reading, first_cells
 from frazil.spark.query.rewriting import Where, has_aggregates, plain_names, rewrite, unknown_calls
 from frazil.spark.query.scopes import TableUse
+from frazil.spark.query.table_texts import null_table, table_edit
 from frazil.spark.query.tables import OpenTable
 from frazil.spark.query.tokens import Block, TextEdit, Tokens, TokenSpan, braced, replaced
 from frazil.spark.reading.scan import AGGREGATES, Scan
@@ -31,32 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
-
-
-def table_edit(tokens: Tokens, use: TableUse, name: str) -> TextEdit:
-    """The edit that puts a frame in a table's place, under the name that it had."""
-    parts = use.node.parts
-    first = tokens.at(use.start)
-    last = tokens.at(int(parts[-1].meta["start"]))
-    assert first is not None
-    assert last is not None
-    if use.node.args.get("version") is not None:
-        last = _version_end(tokens, last)
-    new = f"{{{name}}}"
-    if not use.node.alias and not use.node.args.get("sample"):
-        new += f" AS {braced(backquoted(use.alias))}"
-    return tokens.all[first].start, tokens.all[last].end + 1, new
-
-
-def _version_end(tokens: Tokens, last: int) -> int:
-    """The last token of a version after a table's name."""
-    at = last + 1
-    while tokens.word(at) != "of":
-        at += 1
-    at += 1
-    if tokens.kind(at) not in (TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN):
-        at += 1  # as in TIMESTAMP '2024-05-01', or a function
-    return tokens.closing(at) if tokens.kind(at) is TokenType.L_PAREN else at
 
 
 class TablePlan:
@@ -317,14 +292,14 @@ class TablePlan:
         names = plain_names(self._tokens, block, scan)
         if names is not None and found.is_total and not block.clauses.keys() - {"where"}:
             return self._named(block, found, names)
-        full = _nulls(scan.schema)
+        full = null_table(scan.schema)
         asked = [self._select_text(block, "t", []).format(t=full)]
         if found.doubles:
             items = ", ".join(braced(each) for each in found.doubles)
             asked.append(
                 f"SELECT {items} FROM {self._part_text(block.sources, 't')}".format(t=full)
             )
-        reduced = _nulls(self._table.aggregate_scan(request).schema)
+        reduced = null_table(self._table.aggregate_scan(request).schema)
         count = len(block.items)
         try:
             # Each analysis is a few calls of Java, and takes longer than most reads.
@@ -415,15 +390,6 @@ class TablePlan:
 
 def _kind(each: t.StructField) -> str:
     return each.dataType.simpleString()
-
-
-def _nulls(schema: t.StructType) -> str:
-    """A table with the columns of a schema, for Spark to say what a query makes of them."""
-    columns = (
-        f"CAST(NULL AS {each.dataType.simpleString()}) AS {backquoted(each.name)}"
-        for each in schema
-    )
-    return f"(SELECT {', '.join(columns)})"
 
 
 def _axes(scan: Scan, name: str) -> tuple[int, ...]:
