@@ -239,7 +239,7 @@ class FrazilError(IcechunkError):
 
 
 class ConflictError(FrazilError):
-    """Somebody else changed the branch or the repository first."""
+    """A concurrent change of the branch or the repository won."""
 
     default_kind = ErrorKind.COMMIT_CONFLICT
 

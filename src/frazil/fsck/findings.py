@@ -25,7 +25,7 @@ class Level(StrEnum):
     ERROR = "error"
     """some reader fails, or reads something else than was written"""
     WARNING = "warning"
-    """a rule is broken that readers get along without"""
+    """a rule is broken, but readers are not affected"""
     NOTE = "note"
     """worth knowing, nothing is wrong"""
 
@@ -250,7 +250,7 @@ class Report(ReportView):
     """all findings by level, also those that are only counted"""
     limit: int = MAX_FINDINGS
     rules: Set[Code] = field(default=RULES, repr=False)
-    """those that count; what breaks others is passed over"""
+    """rules to report; findings of other rules are ignored"""
     _known: set[tuple[Code, str, str | None, str]] = field(default_factory=set, repr=False)
 
     @property

@@ -136,7 +136,7 @@ class Inspector:
         )
 
     def users(self, given: tuple[ManifestId, U8, Mapping[NodeId, str]]) -> dict[bytes, ObjectUser]:
-        """Who in a manifest needs some objects, by their ids; `paths` has the arrays."""
+        """The arrays of a manifest that need some objects, by the ids of these objects."""
         manifest_id, objects, paths = given
         read, wanted, found = self.files.manifest(manifest_id), RowSet(), dict[bytes, ObjectUser]()
         wanted.add(objects)

@@ -78,9 +78,9 @@ class Rewrite:
     base: Snapshot
     arrays: list[ArrayRewrite]
     files: dict[ManifestId, ManifestFile]
-    """what is really true of the manifests that can be read"""
+    """recorded sizes and counts of the readable manifests, corrected"""
     is_corrected: bool
-    """whether the snapshot says something else of them"""
+    """whether the snapshot records other sizes or counts"""
 
     @property
     def is_needed(self) -> bool:

@@ -61,7 +61,7 @@ class RepositoryHandle(HasRepr):
 
     @property
     def attribution(self) -> Attribution:
-        """Who the requests are made for."""
+        """The labels that requests carry in their User-Agent."""
         return self._attribution
 
     @property

@@ -1,4 +1,4 @@
-"""Reading chunks that have no statistics yet, and keeping what they hold.
+"""`analyze`: reads chunks that have no statistics yet, and stores their statistics.
 
 A job asks the files of statistics which chunks of a version are known, has a runner read the rest,
 and writes what comes back to new files. It does so from time to time, so that little is lost when
@@ -64,7 +64,7 @@ class Analysis:
     files: int = 0
     """files that were written"""
     files_merged: int = 0
-    """files that are fewer, because small ones were put together"""
+    """by how many files there are fewer, because small ones were merged"""
     problems: tuple[str, ...] = ()
     """the first few of what went wrong"""
 

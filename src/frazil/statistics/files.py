@@ -1,8 +1,8 @@
 """Files of statistics: written once under random names, merged when they are read.
 
 They lie below `frazil/statistics/`, in a folder for each decoding, beside the repository's own
-files, which nothing of the format looks at. What is in them is foreign as everything that comes
-from storage: sizes are checked before memory is taken, and a damaged file is no file.
+files; other clients ignore them. Like all bytes from storage they are untrusted: sizes are checked
+before memory is allocated, and a damaged file counts as missing.
 
 A file is created empty and filled by a conditional write. A purge deletes empty files too, so that
 a slow writer cannot fill its file with statistics of data that were erased meanwhile.
@@ -36,7 +36,7 @@ FILE_ROWS: Final = 1 << 18
 INDEX_ROWS: Final = 1 << 22
 """At most so many rows are read; readers see no statistics of further chunks."""
 COPIES: Final = 3 * ROW.itemsize
-"""Bytes that it takes to put a row in its place."""
+"""Bytes of memory that sorting needs for each row."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 TRIES: Final = 5
 """Attempts to write, or to delete rows, while other processes change the same files."""
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 def encode(decoding: bytes, rows: StructRows) -> bytes:
     """The file of some rows."""
-    # Byte by byte of all rows: neighbours are alike then, and take half the room.
+    # Transposed to columns of bytes, which compress to half the size.
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
     body = body_compressor(3).compress(np.ascontiguousarray(plain.T).tobytes())
     return HEADER.pack(MAGIC, decoding, len(rows)) + body

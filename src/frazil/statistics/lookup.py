@@ -32,7 +32,7 @@ ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summaries:
-    """What is known of chunks, a row for each; only where `known` says so the others mean much."""
+    """Statistics of chunks, a row for each; other columns are valid only where `known` is set."""
 
     known: Mask
     count: I64

@@ -112,7 +112,7 @@ class Claim:
     place: Storage
     record: ClaimRecord
     before: ClaimRecord | None = None
-    """what was interrupted, and is so again if this work is refused"""
+    """the interrupted claim that this one replaced; put back if this work is refused"""
     _renewed: float = field(default_factory=time.monotonic)
     _is_left: bool = False
 
@@ -161,14 +161,14 @@ class Claim:
 
         def change(there: ClaimRecord) -> ClaimRecord:
             nonlocal left
-            # Who still cleans up when all is gone finds nothing to delete.
+            # Other processes that clean up find nothing to delete any more.
             is_over = is_ended and there.work is Work.CLEAN
             holders = 0 if is_over else max(0, there.holders - 1)
             left = replace(there, holders=holders, is_ended=is_ended and holders == 0)
             return left
 
         if self._replaced(change) and left.is_ended and (found := _fetched(self.place)):
-            # Nobody takes it before it is gone: this would delete the claim of another one.
+            # An ended claim is not taken over for a day, so this deletes no other claim.
             require_deleted(self.place.delete_once(CLAIM_KEY, found.version))
 
     def _replaced(self, change: Callable[[ClaimRecord], ClaimRecord]) -> bool:
@@ -205,7 +205,7 @@ def _written(place: Storage, record: ClaimRecord, found: Fetched | None) -> obje
 
 
 def take(place: Storage, wanted: ClaimRecord, unsafe_minimum_age: timedelta | None = None) -> Claim:
-    """Say that this process is at work, before anything is written.
+    """Take the claim for this process, before anything is written.
 
     Raises:
         SessionStateError: another process does other work, or may still do so.
@@ -226,7 +226,7 @@ def take(place: Storage, wanted: ClaimRecord, unsafe_minimum_age: timedelta | No
 def _successor(
     place: Storage, there: ClaimRecord, wanted: ClaimRecord, age: timedelta | None
 ) -> ClaimRecord:
-    """The claim that may come after another one."""
+    """The claim that may follow another one, if it may be taken over."""
     if there.is_same_work(wanted) and wanted.work is not Work.UNDO and not there.is_ended:
         return replace(there, holders=there.holders + 1)
     if not there.is_ended:

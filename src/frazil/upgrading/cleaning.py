@@ -1,7 +1,7 @@
-"""Away with what is left of an old repository.
+"""Deletes what is left of an old repository after its upgrade.
 
-What undoing needs goes first, and what tells that something is left goes last, so that an
-interrupted cleaning is finished by the next one. Fences stay.
+Files that an undo needs are deleted first, and those by which leftovers are found last, so that
+the next run finishes an interrupted one. Fences stay.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def publish(
     config: JSON | None,
     claim: Claim,
 ) -> None:
-    """Let there be a new repository; `refs` have the new ids of snapshots.
+    """Write the entry point of the new repository; `refs` have the new ids of snapshots.
 
     Raises:
         ConflictError: another process has made another one meanwhile.
@@ -139,9 +139,9 @@ def _publish_files(source: UpgradeSource, refs: RefSet, config: JSON | None, cla
 
 
 def hide_old_refs(source: UpgradeSource, target: Generation) -> None:
-    """Put old refs aside whose names readers of spec 1 stumble over.
+    """Move old refs aside whose names readers of spec 1 refuse.
 
-    Writers of that age then find no branch, which stops them as well as a fence.
+    Writers of the old generation then find no branch, which stops them like a fence.
     """
     refs = source.refs
     if target.repo_object or not isinstance(refs, NumberedRefs) or not source.shares_folders:
@@ -194,7 +194,7 @@ class Leftovers:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryContents:
-    """What a repository holds, as far as an undone upgrade could lose it."""
+    """Contents of a repository that an undo could lose."""
 
     branches: dict[str, SnapshotId]
     tags: dict[str, SnapshotId]

@@ -50,7 +50,7 @@ class CountingSink(Sink):
         return ManifestFile(id, 0, len(table))
 
     def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
-        """Nothing more is to be known."""
+        """Do nothing: a snapshot needs no counting."""
 
 
 class WritingSink(Sink):
@@ -93,7 +93,7 @@ class WritingSink(Sink):
         assert not isinstance(found, Unchanged)
         if found is None or not is_flat(found.data):
             blob = encode_snapshot(snapshot, spec=self._spec, level=self._level)
-            # Who helps may have finished since, and an expiry changed the file.
+            # Another process may have finished the upgrade since, and an expiry changed the file.
             version = None if found is None else found.version
             self._place.put_if(key, blob, version, file_attributes("snapshot", self._spec))
         self.keys.append(key)

@@ -1,4 +1,4 @@
-"""Back to the old repository as long as its files are there.
+"""Undoes an upgrade, as long as the files of the old repository exist.
 
 The new repository is closed to commits before it is examined, because it is about to be deleted.
 Its entry point is deleted first: from then on clients see the old repository, whose fences refuse
@@ -60,7 +60,7 @@ def undo(
     store_root: Storage | str | None = None,
     unsafe_minimum_age: timedelta | None = None,
 ) -> TidyReport:
-    """Let a place be what it was before its upgrade, whether that was finished or interrupted.
+    """Restore the old repository, whether its upgrade was finished or interrupted.
 
     Raises:
         SessionStateError: nothing of the old repository is left, or the new one has been changed
@@ -113,7 +113,7 @@ def _checked(
     try:
         if new is not None:
             reopen = close(new)
-        # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
+        # Readers of spec 1 refuse the refs that were moved aside, so read before these are back.
         now = None if new is None or force else seen_in(new)
         show_hidden_refs(place, claim)
         try:
@@ -143,7 +143,7 @@ def _require_unchanged(left: Leftovers, now: RepositoryContents | None) -> None:
 
 
 def _nothing() -> None:
-    """What is to be done where nothing was closed."""
+    """Do nothing: nothing was closed."""
 
 
 def close(new: Context) -> Callable[[], None]:

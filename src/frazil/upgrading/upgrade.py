@@ -49,12 +49,12 @@ from frazil.upgrading.source import (
 )
 
 MakeMove: TypeAlias = Callable[[UpgradeSource, ChunkMode], MoveChunks]
-"""Gives the way in which chunk objects of a repository are linked or copied."""
+"""Makes the function that links or copies chunk objects of a repository."""
 
 
 @dataclass(slots=True)
 class Survey:
-    """What is there to be upgraded, looked at without writing anything."""
+    """Survey of a repository before its upgrade; nothing is written."""
 
     source: UpgradeSource
     target: Generation

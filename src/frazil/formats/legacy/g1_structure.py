@@ -125,7 +125,7 @@ def _inventories(document: LegacyDocument, value: Value) -> Iterator[StructureRo
 StructureRow: TypeAlias = Mapping[str, Value]
 
 REFUSING_FLAGS: Final = 0xFF00
-"""Bits that tell a reader who does not know them to stop."""
+"""Bits that a reader must refuse if it does not know them."""
 _EMPTY: Final[Mapping[str, Value]] = {}
 
 
@@ -135,7 +135,7 @@ _EMPTY: Final[Mapping[str, Value]] = {}
 def decode_structure(blob: bytes, *, key: str, item: StateSnapshot) -> SnapshotRecord:
     """Read a structure file; `item` is what the state file says of the snapshot."""
     table = read_table(blob, key=key)
-    # Nobody else names the profile of a file.
+    # No other writer names the profile of a file.
     is_ours = PROFILE_KEY in (table.schema.metadata or {})
     document = LegacyDocument(key, LegacyGeneration.G1, has_true_extents=is_ours)
     is_library = is_library_structure(table.column_names)

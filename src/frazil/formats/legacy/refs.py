@@ -205,7 +205,7 @@ def parse_ref_key(generation: LegacyGeneration, key: str, *, encoded: bool) -> R
     if generation is not LegacyGeneration.G2:
         return None
     step = _step(name, RefPrefix.NONE, file) if slash else None
-    # Nobody has made so many commits: a tag may be called `releases/20240901`.
+    # No branch has so many commits: a tag may be called `releases/20240901`.
     if step is not None and step.number is not None and step.number <= MOST_STEPS:
         return step
     whole = key.removeprefix(root)

@@ -124,7 +124,7 @@ class ChunkWriter:
         yield from self._flushed(0)
 
     def clear(self, numbers: Iterable[int]) -> Iterator[WrittenChunks]:
-        """Empty what of some chunks is replaced, or is new, without a row for it."""
+        """Empty the cells of chunks that are replaced, or new, and have no row."""
         nothing = np.zeros(0, np.int64)
         for number in numbers:
             empty = [np.zeros(0, array.encoder.stored) for array in self._arrays]
@@ -191,7 +191,7 @@ class ChunkWriter:
         return [region[axis][part] for axis, part in zip(self._group.axes, box, strict=True)]
 
     def _require_blanks(self) -> None:
-        """Refuse to replace cells by nothing in arrays in which nothing stands for that."""
+        """Refuse to empty cells of arrays that have no fill value for missing cells."""
         for array in self._arrays:
             if array.encoder.fill is None and array.encoder.stored.kind in "biu":
                 raise unsuitable(

@@ -21,7 +21,7 @@ from frazil.spark.reading.variables import TableVariable
 
 _FAR_US: Final = 2**62
 _NEARLY: Final = 1e-3
-"""So far from a whole number a packed time may be: that is how exact floats are."""
+"""Largest distance of a packed time from a whole number, for rounding errors of floats."""
 _HELD: Final = {
     "b": ("bool",),
     **dict.fromkeys("iu", ("integer", "decimal")),

@@ -1,10 +1,10 @@
 """`df.write.format("frazil")` and `writeStream`: tasks that may hold parts of one chunk.
 
-Spark hands rows over as they are partitioned. A task stores the chunks that it has whole; rows
-of others, and rows whose place depends on other tasks, it sets aside: in its message when they
-are few, else in an object. The driver puts them together before its one commit, if they are not
-too many: `frazil.spark.write` lets executors do that. Nothing refers
-to objects of failed or repeated tasks; garbage collection deletes them.
+Spark hands rows over as they are partitioned. A task stores the chunks for which it has all rows.
+Other rows, and rows whose position depends on other tasks, it sets aside: in its commit message if
+they are few, else in an object. The driver merges them before its one commit, up to a limit;
+`frazil.spark.write` merges them on executors instead. Nothing refers to objects of failed or
+repeated tasks; garbage collection deletes them.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def commit_tasks(
     report = commit_write(replace(plan, began=began), written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
     if keys:
-        storage.delete_many(keys)  # ours alone, and of no more use
+        storage.delete_many(keys)  # temporary objects of this write
     return report
 
 
