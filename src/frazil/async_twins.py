@@ -77,7 +77,7 @@ class AsyncItems(AsyncIterator[T], Iterator[T], Generic[T]):
         self._ready: list[T] = []
         self._error: FrazilError | None = None
         self._done = False
-        self._batch = _FIRST_BATCH  # few at first, who wants more gets them with fewer waits
+        self._batch = _FIRST_BATCH  # grows, so that long lists need few waits
 
     def __iter__(self) -> Iterator[T]:
         return self._source()

@@ -27,10 +27,10 @@ from frazil.session import ForkSession, Session
 P = ParamSpec("P")
 DaskArray: TypeAlias = Any
 ZarrArray: TypeAlias = Any
-Region: TypeAlias = tuple[Any, ...]
+ArrayRegion: TypeAlias = tuple[Any, ...]
 
 _DECIDED: Final = ("compute", "return_stored", "load_stored", "lock")
-"""Arguments of `dask.array.store` that nobody else can choose."""
+"""Arguments of `dask.array.store` that callers cannot choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class _Write:
 
     source: DaskArray
     target: ZarrArray
-    region: Region
+    region: ArrayRegion
 
     @property
     def fork(self) -> ForkSession:
@@ -56,7 +56,7 @@ def store_dask(
     *,
     sources: Sequence[DaskArray],
     targets: Sequence[ZarrArray],
-    regions: Sequence[Region | None] | Region | None = None,
+    regions: Sequence[ArrayRegion | None] | ArrayRegion | None = None,
     split_every: int | None = None,
     **store_kwargs: Any,  # noqa: ANN401  (those of dask.compute)
 ) -> ForkSession:
@@ -140,7 +140,7 @@ def computing_meta(function: Callable[P, Any]) -> Callable[P, Any]:
 
 
 def _write_block(
-    block: npt.ArrayLike, target: ZarrArray, region: Region, block_info: Mapping[Any, Any]
+    block: npt.ArrayLike, target: ZarrArray, region: ArrayRegion, block_info: Mapping[Any, Any]
 ) -> ZarrArray:
     """Write one block through a new fork, and return the array that holds the fork."""
     index = tuple(slice(*ends) for ends in block_info[0]["array-location"])
@@ -149,7 +149,7 @@ def _write_block(
     return own
 
 
-def _inside(region: Region, index: Region) -> Region:
+def _inside(region: ArrayRegion, index: ArrayRegion) -> ArrayRegion:
     """The part of a region that a block covers; fixed positions have no part in the index."""
     parts = iter(index)
     return tuple(
@@ -198,7 +198,7 @@ def _array_library(array: DaskArray) -> Any:  # noqa: ANN401  (a module)
 def _pair(
     sources: Sequence[DaskArray],
     targets: Sequence[ZarrArray],
-    regions: Sequence[Region | None] | Region | None,
+    regions: Sequence[ArrayRegion | None] | ArrayRegion | None,
 ) -> list[_Write]:
     given: Sequence[Any] = (
         [regions] * len(sources) if regions is None or isinstance(regions, tuple) else regions
@@ -211,9 +211,9 @@ def _pair(
     ]
 
 
-def _full_region(target: ZarrArray, region: Region | None) -> Region:
+def _full_region(target: ZarrArray, region: ArrayRegion | None) -> ArrayRegion:
     """A region with one entry for each dimension and numbers in all slices."""
-    given: Region = () if region is None else tuple(region)
+    given: ArrayRegion = () if region is None else tuple(region)
     if len(given) > target.ndim:
         raise ValueError(f"the region {given} has more dimensions than array {target.path!r}")
     rest = [slice(None)] * (target.ndim - len(given))

@@ -1,7 +1,7 @@
 """The error tree, grouped by what a handler would do.
 
     FrazilError
-    ├── ConflictError                  somebody else was faster; rebase or retry
+    ├── ConflictError                  a concurrent change won; rebase or retry
     │   ├── RebaseFailedError          the changes do not go together
     │   └── MergeConflictError         the versions to merge do not go together
     ├── NotFoundError                  (also a KeyError)
@@ -239,7 +239,7 @@ class FrazilError(IcechunkError):
 
 
 class ConflictError(FrazilError):
-    """Somebody else changed the branch or the repository first."""
+    """A concurrent change of the branch or the repository won."""
 
     default_kind = ErrorKind.COMMIT_CONFLICT
 

@@ -9,7 +9,8 @@ from typing import Final
 from frazil import config as settings
 from frazil.commit.base import MAIN, now_micros
 from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
-from frazil.commit.file_refs import CONFIG_KEY, FileRefs, read_config
+from frazil.commit.config_file import CONFIG_KEY, read_config
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -162,7 +163,7 @@ def create_repository(
 
     Raises:
         InvalidInputError: the place is not empty, or no repository may be made there.
-        ConflictError: somebody else created one at the same time.
+        ConflictError: another process created one at the same time.
     """
     stored = config_to_map(config) if config and config != RepositoryConfig() else None
     if stored is not None and not generation.keeps_config and _is_of_data(config):
@@ -209,7 +210,7 @@ def _exists_already(storage: Storage) -> ConflictError:
 
 
 def _publish_first(context: Context, first: Snapshot, config: JSON | None) -> bool:
-    """Write the entry point of a new repository; False when somebody else was faster."""
+    """Write the entry point of a new repository; False if one exists already."""
     entry = first.entry(None)
     if isinstance(context.refs, FileRefs):
         # The configuration first: once the branch is there, the repository is complete.

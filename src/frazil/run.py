@@ -170,7 +170,7 @@ def copy_groups(source: WorkingState, target: WorkingState, path: str) -> None:
 def rely_on_lengths(session: Session, group: str, dims: Iterable[str]) -> None:
     """Note, before arrays are added to a group, which dimensions they share with those there.
 
-    It is a conflict then if somebody else makes these longer or shorter before the commit.
+    It is then a conflict if another commit makes these longer or shorter before ours.
     """
     tree = session.state.tree
     nodes = [tree.get(path_of(group, name)) for name in tree.children(group)]

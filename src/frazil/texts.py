@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def parse_as(what: str, parse: Callable[[str], T], written: str) -> T:
-    """Read a text that somebody gave for something.
+    """Parse the text of an argument; `what` is the argument, for the error.
 
     Raises:
         InvalidInputError: it cannot be read; with what it is for and what is expected.
@@ -359,49 +359,3 @@ def documents(written: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("it must be a JSON object")  # noqa: TRY004  (what all readers raise)
     return found
-
-
-# --- Python values as texts ---
-
-
-def as_text(value: object) -> str:
-    """A Python value as options write it."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str() | int() | float():
-            return str(value)
-        case datetime():
-            return value.isoformat()
-        case slice():
-            return _slice(value)
-        case Mapping():
-            return ", ".join(f"`{name}`={_labels(each)}" for name, each in value.items())
-        case Iterable():
-            return ", ".join(_name(each) for each in value)
-        case _:
-            raise invalid_option(f"an option cannot be {type(value).__name__}")
-
-
-def _name(value: object) -> str:
-    text = str(value)
-    return f"`{text}`" if "," in text or " " in text else text
-
-
-def _labels(value: object) -> str:
-    if isinstance(value, slice):
-        return _slice(value)
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return f"[{', '.join(_label(each) for each in value)}]"
-    return _label(value)
-
-
-def _slice(value: slice) -> str:
-    start, stop = ("" if part is None else _label(part) for part in (value.start, value.stop))
-    return f"{start}:{stop}" + ("" if value.step is None else f":{value.step}")
-
-
-def _label(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return f"'{value}'" if isinstance(value, str) else str(value)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from frazil.commit.base import gone
+from frazil.commit.refusals import gone
 from frazil.errors import ErrorKind, ReadOnlyError
 from frazil.ids import SnapshotId
 from frazil.model.values import SessionMode
@@ -58,7 +58,7 @@ class Tip:
 
 
 def tip_of(context: Context, branch: str, snapshot_id: str | None = None) -> Tip:
-    """Where a branch is now, or was when somebody else looked."""
+    """The tip of a branch now, or the snapshot that was its tip when a plan was made."""
     if snapshot_id is None:
         return Tip(branch, str(context.refs.branch_tip(branch)), context)
     return Tip(branch, str(SnapshotId.parse(snapshot_id)), context)

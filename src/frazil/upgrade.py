@@ -123,8 +123,8 @@ def undo_upgrade(
 
     Raises:
         SessionStateError: its files were cleaned up, or the new repository has been changed
-            since, and `force` does not say that this may be lost; or somebody is upgrading or
-            undoing it, or was killed at that less than a day ago (or `unsafe_minimum_age`).
+            since, and `force` is not set; or another process is upgrading or undoing it, or was
+            killed doing so less than a day (or `unsafe_minimum_age`) ago.
     """
     return undo(
         _storage(place),

@@ -124,7 +124,7 @@ def test_a_reset_whose_reply_is_lost_is_not_made_twice(
     second = commit(direct, "main", "second")
     others = Repository.open(direct)
     proxy.lose_reply_to("PUT", then=lambda: others.reset_branch("main", second))
-    with pytest.raises(StorageError, match="nobody can tell"):
+    with pytest.raises(StorageError, match="outcome is unknown"):
         Repository.open(behind).reset_branch("main", first)
     assert messages(direct, "main") == ["second", "first"]
 

@@ -23,11 +23,10 @@ from frazil.spark import location
 from frazil.spark.location import reachable_target
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import OptionUse, WriteRequest
-from frazil.spark.reading.read import spelled
+from frazil.spark.options.written import as_text, spelled
 from frazil.spark.writing.planner import plan_write
 from frazil.spark.writing.sink import commit_tasks, write_task
 from frazil.storage.by_url import storage_from_url
-from frazil.texts import as_text
 from tests.support.spark import read_here, stream_sink_here
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]

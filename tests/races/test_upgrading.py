@@ -21,7 +21,7 @@ from frazil import (
 )
 from frazil.commit.base import REPO_KEY
 from frazil.commit.closing import UNDER_WAY
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.storage.base import Fetched, LostRace

@@ -27,7 +27,9 @@ from frazil.errors import (
 from frazil.spark.location import absolute_url, location_of, parse_target
 from frazil.spark.options.parsing import documented, parse_request
 from frazil.spark.options.table import OptionUse, ReadRequest
+from frazil.spark.options.written import as_text, changed_options
 from frazil.storage.local import LocalStorage
+from frazil.texts import names, settings
 from frazil.transaction.opened import context_of
 from frazil.xarray import to_icechunk
 from tests.support.archive import archive, take
@@ -319,3 +321,28 @@ def test_a_plan_stays_at_its_snapshot(tmp_path: Path) -> None:
     reader = source.reader(schema)
     batch: Any = next(iter(reader.read(reader.partitions()[0])))
     assert batch.to_pylist() == [{"n": 1}]
+
+
+def test_values_are_written_as_they_are_read() -> None:
+    assert settings(as_text({"time": 24, "la t": 3})) == {"time": "24", "la t": "3"}
+    assert names(as_text(["a", "b c", "d,e"])) == ("a", "b c", "d,e")
+
+
+def test_a_request_comes_back_from_the_options_that_change_another_one() -> None:
+    given = {
+        "columns": "`a b`, c",
+        "isel": "time=[0:2, 5:9], `la t`=3",
+        "sel": "lon=3:5",
+        "value-where": "(t2m > 3) AND (t2m < 9)",
+        "aggregates": "`t2 m`=[count, sum]",
+        "layout": "aggregates",
+        "broadcast": "true",
+        "as-of-timestamp": "2024-05-01T00:00:00+00:00",
+        "split-size": "1024",
+    }
+    before = ReadRequest(path="here", layout="lines")
+    after = parse_request(ReadRequest, {"path": "here", **given}, OptionUse.READ)
+    options = changed_options(before, after)
+    assert options.keys() == given.keys()
+    assert parse_request(ReadRequest, {"path": "here", **options}, OptionUse.READ) == after
+    assert changed_options(after, after) == {}

@@ -16,7 +16,7 @@ import frazil
 from frazil.bulk.grid import regular_grid
 from frazil.errors import InvalidInputError, StorageError
 from frazil.spark import rechunk
-from frazil.spark.jobs.rechunk_plan import Chunks, axis_cost, grown, read_cost
+from frazil.spark.jobs.rechunk_plan import ChunkRequest, axis_cost, grown, read_cost
 from tests.support.spark import WEATHER_ENCODING, make_repository, weather
 
 Shape = tuple[int, ...]
@@ -166,7 +166,7 @@ def test_bad_arguments(
     spark: SparkSession,
     tmp_path: Path,
     variables: str | None,
-    chunks: Chunks,
+    chunks: ChunkRequest,
     more: dict[str, Any],
     told: str,
 ) -> None:

@@ -172,6 +172,50 @@ def test_other_statements_are_refused(spark: SparkSession, ocean: Ocean) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("columns", "condition", "options", "rest", "local"),
+    [
+        ("time, lat, lon", "lat >= 53", {"isel": "time=2:4, lon=0:3"}, "", "0"),
+        ("time, lat, lon", "lat >= 53", {"sel": "time=2024-01-03", "isel": "lat=2:5"}, "", "64m"),
+        ("time, lat, lon, ships", "ships > 10", {"value_where": "ships < 20"}, "", "64m"),
+        ("count(*), sum(ships)", "lat >= 53", {"isel": "time=2:4"}, "", "64m"),
+        ("count(*), min(lat)", "lat >= 53", {"value_where": "ships = 7"}, "", "64m"),
+        ("lat, ships", "lat >= 50", {"where": "lat = 55", "isel": "time=7:8"}, "LIMIT 5", "64m"),
+    ],
+)
+def test_options_choose_rows_beside_the_conditions_of_a_query(
+    spark: SparkSession,
+    ocean: Ocean,
+    columns: str,
+    condition: str,
+    options: dict[str, Any],
+    rest: str,
+    local: str,
+) -> None:
+    asked = {
+        "time=2:4": "time BETWEEN '2024-01-03' AND '2024-01-04'",
+        "time=2:4, lon=0:3": "time BETWEEN '2024-01-03' AND '2024-01-04' AND lon < -3",
+        "time=7:8": "time = '2024-01-08'",
+        "time=2024-01-03": "time = '2024-01-03'",
+        "lat=2:5": "lat BETWEEN 52 AND 54",
+    }
+    conditions = " AND ".join([condition, *(asked.get(each, each) for each in options.values())])
+    query = f"SELECT {columns} FROM frazil.ocean WHERE {condition} {rest}"
+    plain = f"SELECT {columns} FROM plain_ocean WHERE {conditions} {rest}"
+    spark.conf.set(SETTING, local)
+    try:
+        found = frazil.spark.sql(query, spark, **options).collect()
+    finally:
+        spark.conf.unset(SETTING)
+    wanted = spark.sql(plain).collect()
+    assert wanted
+    if rest:
+        assert len(found) == len(wanted)
+        assert {row["lat"] for row in found} == {55.0}
+    else:
+        assert sorted(found) == sorted(wanted)
+
+
 # --- which variables ---
 
 

@@ -14,10 +14,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 import frazil
+from frazil.spark.options.written import as_text, spelled
 from frazil.spark.reading.columns import arrow_schema
-from frazil.spark.reading.read import spelled
 from frazil.spark.source import FrazilSource
-from frazil.texts import as_text
 from frazil.xarray import to_icechunk
 
 

@@ -16,7 +16,7 @@ SOURCE: Final = Path(__file__).resolve().parents[2] / "src" / "frazil"
 
 # Foundations first. Names on one line are one layer; a dotted name is a room with its own place.
 LAYERS: Final = (
-    ("naming", "masking"),
+    ("naming", "masking", "arrays"),
     ("errors", "logs", "config", "spelling", "texts", "progress"),
     ("cf",),
     ("ids",),

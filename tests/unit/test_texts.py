@@ -10,7 +10,6 @@ from frazil.errors import InvalidInputError
 from frazil.texts import (
     Compressor,
     age,
-    as_text,
     backquoted,
     byte_count,
     chunk_lengths,
@@ -78,12 +77,6 @@ def test_times_and_ages() -> None:
     for text in ("", "12", "h", "-1h"):
         with pytest.raises(ValueError, match="an age such as"):
             age(text)
-
-
-def test_values_are_written_as_they_are_read() -> None:
-    assert settings(as_text({"time": 24, "la t": 3})) == {"time": "24", "la t": "3"}
-    assert names(as_text(["a", "b c", "d,e"])) == ("a", "b c", "d,e")
-    assert size("64 MiB") == 64 << 20
 
 
 def test_a_letter_is_a_power_of_1024_and_MB_one_of_1000() -> None:

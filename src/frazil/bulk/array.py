@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from frazil.bulk.codecs import Array, Shape
+from frazil.arrays import Array, Shape
 from frazil.bulk.grid import GridAxis
 from frazil.bulk.read import (
     OpenedArray,
@@ -30,7 +30,7 @@ from frazil.transaction.views import chunk_view, views
 if TYPE_CHECKING:
     import zarr
 
-Chunks: TypeAlias = tuple[int, ...] | tuple[tuple[int, ...], ...]
+ChunkLengths: TypeAlias = tuple[int, ...] | tuple[tuple[int, ...], ...]
 
 MOST_LISTED: Final = 1 << 20
 """Chunks of different lengths along an axis that are listed one by one,"""
@@ -94,7 +94,7 @@ class BulkArray:
         return self.size * self.dtype.itemsize
 
     @property
-    def chunks(self) -> Chunks:
+    def chunks(self) -> ChunkLengths:
         """Shape of what is decoded at a time; lengths along each axis where they differ.
 
         Raises:

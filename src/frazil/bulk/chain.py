@@ -10,30 +10,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from frazil.arrays import I64, Array, Shape
 from frazil.bulk.codecs import (
-    I64,
     MAX_VARIABLE,
-    Array,
     ArrayCodec,
     ByteCodec,
-    Bytes,
     Raw,
-    Shape,
     StringsCodec,
     damaged,
     is_justified,
     require_justified,
 )
 from frazil.formats.envelope import ALLOWANCE, justified
+from frazil.storage.base import Bytes
 
-if TYPE_CHECKING:
-    pass
-
-Document: TypeAlias = Mapping[str, Any]
+ZarrJson: TypeAlias = Mapping[str, Any]
 """An array's `zarr.json`."""
 MISSING: Final = 2**64 - 1
 """Offset and length of an inner chunk that a shard does not hold."""

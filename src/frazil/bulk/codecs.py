@@ -13,18 +13,15 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import numcodecs
 import numpy as np
-import numpy.typing as npt
 from numcodecs.abc import Codec as Numcodec
 from numcodecs.vlen import VLenBytes, VLenUTF8
 
 from frazil import config
+from frazil.arrays import I64, Array, Shape
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import justified
+from frazil.storage.base import Bytes
 
-Bytes: TypeAlias = bytes | bytearray | memoryview
-Array: TypeAlias = npt.NDArray[Any]
-Shape: TypeAlias = tuple[int, ...]
-I64: TypeAlias = npt.NDArray[np.int64]
 Configuration: TypeAlias = Mapping[str, Any]
 
 MAX_VARIABLE: Final = 1 << 30

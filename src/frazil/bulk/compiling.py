@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from frazil.bulk.chain import MISSING, Chain, Document, Sharding
-from frazil.bulk.codecs import (
-    ArrayCodec,
-    ByteCodec,
-    Raw,
-    StringsCodec,
-    array_codec,
-)
+from frazil.bulk.chain import MISSING, Chain, Sharding, ZarrJson
+from frazil.bulk.codecs import ArrayCodec, ByteCodec, Raw, StringsCodec, array_codec
 from frazil.bulk.compressors import byte_codec
 from frazil.bulk.data_types import dtype_of, fill_of
 
@@ -23,7 +17,7 @@ if TYPE_CHECKING:
     from zarr.core.metadata import ArrayV3Metadata
 
 
-def compile_chain(metadata: ArrayV3Metadata | Document) -> Chain | None:
+def compile_chain(metadata: ArrayV3Metadata | ZarrJson) -> Chain | None:
     """Put together the codecs of an array; None when one of them is not known here."""
     if not isinstance(metadata, Mapping):
         codecs = [codec.to_dict() for codec in metadata.codecs]

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Array
 from frazil.bulk.chain import Chain, as_memory
-from frazil.bulk.codecs import Array
 from frazil.bulk.engine import Scratch
 from frazil.bulk.fetch import MISSING, fetch_into, find_chunks
 from frazil.bulk.pack import Encoded, Scattered
@@ -26,7 +26,7 @@ from frazil.storage.base import Bytes
 from frazil.transaction.watching import Watch
 from frazil.transaction.working import WorkingState
 
-Run: TypeAlias = tuple[int, Array]
+ChunkRun: TypeAlias = tuple[int, Array]
 """Number of chunks, and the chunks as an array (number, *shape of a chunk)."""
 
 
@@ -70,7 +70,7 @@ class Composer:
 
     def encoded(self, rows: range) -> list[Encoded]:
         """Chunks as bytes, without empty ones that are not stored."""
-        whole: dict[int, Run] = {}
+        whole: dict[int, ChunkRun] = {}
         odd: list[int] = []
         row = rows.start
         while row < rows.stop:
@@ -89,7 +89,7 @@ class Composer:
 
     # --- whole chunks side by side ---
 
-    def _run(self, first: int, run: Run) -> Iterator[Encoded]:
+    def _run(self, first: int, run: ChunkRun) -> Iterator[Encoded]:
         chain, chunks = self._chain, run[1]
         scattered = self._scattered(chunks) if chain.is_raw else None
         if scattered is not None:

@@ -14,8 +14,9 @@ import numcodecs
 import numpy as np
 from numcodecs.abc import Codec as Numcodec
 
-from frazil.bulk.codecs import FOREIGN, ByteCodec, Bytes, Configuration, damaged, wrong_size
+from frazil.bulk.codecs import FOREIGN, ByteCodec, Configuration, damaged, wrong_size
 from frazil.bulk.zstd import Zstd
+from frazil.storage.base import Bytes
 
 _XZ_MEMORY: Final = 256 << 20
 """Memory that an lzma stream may ask for; its largest preset needs 65 MiB."""

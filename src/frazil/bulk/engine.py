@@ -17,15 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil import config
+from frazil.arrays import I64, Array
 from frazil.bulk.chain import Chain, as_memory
-from frazil.bulk.codecs import I64, LARGE_CHUNK, Array, wrong_size
-from frazil.bulk.fetch import (
-    MISSING,
-    ChunkReferences,
-    check_length,
-    fetch_into,
-    require_last_byte,
-)
+from frazil.bulk.codecs import LARGE_CHUNK, wrong_size
+from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into, require_last_byte
 from frazil.bulk.plan import ChunkPlan
 from frazil.bulk.tuning import DISK_BATCH, LOOKUP_ROWS, REMOTE_BATCH, REMOTE_BATCHES, SMALL_CHUNK
 from frazil.errors import FormatError, StorageError
@@ -67,7 +62,7 @@ def pace_for(
     now = config.current()
     limit = max_in_flight or now.max_in_flight_bytes
     if storage.answers_inline:
-        # One more than there are processors: somebody always waits for the disk.
+        # One thread more than cores, because one of them usually waits for the disk.
         wanted, width = DISK_BATCH, width or now.workers + 1
     else:
         wanted, width = REMOTE_BATCH, REMOTE_BATCHES

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.codecs import I64
+from frazil.arrays import I64, Rows
 from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.ids import crockford_many
 from frazil.masking import shown_url
-from frazil.model.chunks import ChunkTable, ChunkType, Rows, VirtualRef
+from frazil.model.chunks import ChunkTable, ChunkType, VirtualRef
 from frazil.model.lookup import lookup_for
 from frazil.model.nodes import ArrayNode, ManifestRef
 from frazil.storage.assets import CHUNKS
@@ -118,7 +118,7 @@ def find_chunks(
 ) -> ChunkReferences:
     """Look up many chunks; `coords` is (n, ndim).
 
-    A reader in a thread beside commits gives the changes as they were before it looked up `node`.
+    Pass `changes` if another thread may commit: the change set read before `node` was looked up.
     """
     n = len(coords)
     found = ChunkReferences(
@@ -173,11 +173,11 @@ def _from_changes(
     found: ChunkReferences,
     tables: list[ChunkTable],
 ) -> Rows | None:
-    """Enter what the session has changed, and tell which rows are left; None for all."""
+    """Enter the uncommitted chunks; return the rows still to be looked up, None for all."""
     changed = changes.chunks.get(node.id)
     if not changed:
         return None
-    with state.lock:  # putting changes into columns must not meet somebody's writes
+    with state.lock:  # `columns` rearranges the changes, so no thread may write now
         table, dropped = changed.columns()
     rows = table.find_many(coords)
     _enter(found, tables, table, rows, None)

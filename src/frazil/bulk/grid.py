@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from frazil.arrays import I64, Shape
 from frazil.bulk.chain import Chain
-from frazil.bulk.codecs import I64, Shape
 from frazil.bulk.compiling import compile_chain
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.zarr_meta import array_document, read_array_document
@@ -150,7 +150,7 @@ UNKNOWN: Final = (
     ArithmeticError,
     RecursionError,
 )
-"""What makes no sense to us in a document may make sense to zarr, or to a codec of somebody."""
+"""Errors that unknown metadata may raise; zarr, or a codec of a plugin, may know it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,17 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from frazil.bulk.codecs import I64, Array, Shape
+from frazil.arrays import I64, Array, Shape
 from frazil.bulk.grid import Grid
 from frazil.bulk.selection import AxisSelection, Part, cut_item, expanded, in_bounds
 from frazil.errors import SelectionError
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 class ChunkPlan(ABC):
@@ -204,7 +201,7 @@ class PointPlan(ChunkPlan):
     """for each axis where in its chunk a point is, in that order"""
 
     @property
-    def count(self) -> int:  # type: ignore[override]  # nobody sets it
+    def count(self) -> int:  # type: ignore[override]  # it is never set
         return len(self.chunk_coords)
 
     @property
@@ -224,7 +221,7 @@ class PointPlan(ChunkPlan):
 
 @dataclass(frozen=True, eq=False)
 class ListPlan(ChunkPlan):
-    """Selections that somebody else has made, one for each chunk."""
+    """Selections made by the caller, one for each chunk."""
 
     chunk_coords: I64
     chunk_shape: Shape
@@ -236,7 +233,7 @@ class ListPlan(ChunkPlan):
     drop_axes: Shape = ()
 
     @property
-    def count(self) -> int:  # type: ignore[override]  # nobody sets it
+    def count(self) -> int:  # type: ignore[override]  # it is never set
         return len(self.chunk_coords)
 
     @property

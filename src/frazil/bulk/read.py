@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Array, Mask, Shape
 from frazil.bulk.chain import Chain
-from frazil.bulk.codecs import I64, Array, Shape
 from frazil.bulk.engine import ArraySource, execute
 from frazil.bulk.fetch import find_chunks
 from frazil.bulk.grid import UNKNOWN, ArrayLayout, Grid, array_layout, regular_grid
@@ -30,8 +30,6 @@ from frazil.transaction.working import WorkingState
 
 if TYPE_CHECKING:
     import zarr
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 class SessionOrStore(Protocol):
@@ -316,7 +314,7 @@ def read_chunks(
     is_whole: Sequence[bool] | None = None,
     drop_axes: Shape = (),
     changes: ChangeSet | None = None,
-) -> Bools:
+) -> Mask:
     """Read chunks by selections that are made already: `out[in_out] = chunk[in_chunk]`.
 
     `coords` is (n, ndim), `shape` that of every chunk. `is_whole` tells which chunks are taken
@@ -340,7 +338,7 @@ def read_chunks(
 
 def _read_shards(
     source: ArraySource, plan: ListPlan, out: Array, changes: ChangeSet | None
-) -> Bools:
+) -> Mask:
     """Whole shards as chunks; of others the inner chunks that are wanted."""
     shards = source.chain.shards
     assert shards is not None

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.codecs import I64
+from frazil.arrays import I64
 from frazil.bulk.grid import Grid, GridAxis
 from frazil.bulk.tuning import CUTS_KEPT
 from frazil.errors import SelectionError
@@ -94,7 +94,7 @@ def cut_slice(axis: GridAxis, chosen: slice) -> AxisSelection:
 
 @lru_cache(4096)
 def _cut_few(axis: GridAxis, start: int, items: int, step: int) -> AxisSelection:
-    """The same for few chunks: who reads block by block comes by here again for each row."""
+    """The same for few chunks, cached: reading block by block repeats the same cuts."""
     return _cut_many(axis, start, items, step)
 
 

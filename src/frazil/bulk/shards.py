@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Shape
 from frazil.bulk.chain import MISSING as NOT_HELD
 from frazil.bulk.chain import Sharding
-from frazil.bulk.codecs import I64, Shape
 from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into, find_chunks
 from frazil.bulk.grid import Grid
 from frazil.bulk.tuning import SHARD_ENTRIES

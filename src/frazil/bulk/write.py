@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil import config
-from frazil.bulk.codecs import Array, Shape
+from frazil.arrays import Array, Shape
 from frazil.bulk.compose import Composer
 from frazil.bulk.compose import WriteTarget as WriteTarget
 from frazil.bulk.engine import BatchLimits, pace_for, spans

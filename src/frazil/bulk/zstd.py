@@ -9,8 +9,10 @@ import numcodecs
 import numpy as np
 import zstandard
 
-from frazil.bulk.codecs import I64, ByteCodec, Bytes, damaged, wrong_size
+from frazil.arrays import I64
+from frazil.bulk.codecs import ByteCodec, damaged, wrong_size
 from frazil.bulk.tuning import ZSTD_AT_ONCE, ZSTD_BY_NUMCODECS
+from frazil.storage.base import Bytes
 
 _PIECE: Final = 1 << 20
 """Bytes that a stream gives at a time, so that a limit is noticed soon after it is passed."""

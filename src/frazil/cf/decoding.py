@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Mask
 from frazil.cf.times import (
     TimeUnits,
     is_time,
@@ -197,7 +198,6 @@ def is_scaled(attrs: Mapping[str, Any]) -> bool:
 
 
 Values: TypeAlias = npt.NDArray[Any]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 TEXT: Final = np.dtypes.StringDType()
 TIME: Final = np.dtype("M8[us]")

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Array
 from frazil.errors import InvalidInputError, unsuitable
 
 Days: TypeAlias = npt.NDArray[np.int64]
@@ -111,7 +112,6 @@ def _julian_civil(days: Days) -> tuple[Days, Days, Days]:
     return d - 4800 + m // 10, m + 3 - 12 * (m // 10), e - (153 * m + 2) // 5 + 1
 
 
-Numbers: TypeAlias = npt.NDArray[Any]
 Microseconds: TypeAlias = npt.NDArray[np.int64]
 
 US_PER_DAY: Final = 86_400_000_000
@@ -266,7 +266,7 @@ def _zone_us(zone: str | None) -> int:
 # --- numbers as times ---
 
 
-def microseconds(values: Numbers, units: TimeUnits) -> Microseconds:
+def microseconds(values: Array, units: TimeUnits) -> Microseconds:
     """Microseconds since the first day of the calendar's count, exact for whole numbers."""
     start, step_us, per_us = units.start_us, units.step_us, units.per_us
     limit = (2**62 - abs(start)) // step_us
@@ -294,7 +294,7 @@ def require_dates(us: Microseconds, units: TimeUnits) -> None:
         )
 
 
-def times_as_text(us: Microseconds, units: TimeUnits) -> Numbers:
+def times_as_text(us: Microseconds, units: TimeUnits) -> Array:
     """Times as texts like `2000-02-30 12:00:00`, which sort as the times do."""
     days, rest = np.divmod(us, US_PER_DAY)
     year, month, day = civil(units.calendar, days)
@@ -338,9 +338,7 @@ def common_units(found: Sequence[TimeUnits]) -> TimeUnits:
     return TimeUnits(max(fitting, key=_STEPS_NS.__getitem__), first.since, first.calendar)
 
 
-def converted(
-    values: Numbers, old: TimeUnits, new: TimeUnits, *, is_packed: bool = False
-) -> Numbers:
+def converted(values: Array, old: TimeUnits, new: TimeUnits, *, is_packed: bool = False) -> Array:
     """Times counted in other units.
 
     Raises:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-JSON: TypeAlias = object
+JsonValue: TypeAlias = object
 Cell: TypeAlias = "str | Text"
 WIDE: Final = 10_000
 """Columns of what is not a terminal: nothing is wrapped or cut there."""
@@ -55,7 +55,7 @@ class Exit(IntEnum):
 class Answer:
     """The result of a command, as data and as text."""
 
-    data: JSON
+    data: JsonValue
     show: Callable[[Screen], None]
     code: Exit = Exit.OK
 
@@ -113,7 +113,7 @@ class Screen:
             table.add_row(*map(_safe, row))
         with self.console.capture() as captured:
             self.console.print(table)
-        # Columns are padded to their width; nobody wants that at the end of a line.
+        # Columns are padded to their width, which is only noise at the end of a line.
         for text in captured.get().splitlines():
             self.console.file.write(f"{text.rstrip()}\n")
 
@@ -163,7 +163,7 @@ MEANING: Final = {
     Exit.FAILURE: "failure: the store cannot be reached, a file is damaged",
     Exit.USAGE: "usage: an argument is wrong",
     Exit.NOT_FOUND: "no such repository, ref, snapshot, node or file",
-    Exit.CONFLICT: "somebody else was faster, it exists already, or versions conflict",
+    Exit.CONFLICT: "a concurrent commit won, the object already exists, or versions conflict",
     Exit.REFUSED: "refused: read-only, not allowed, or not possible for this version",
     Exit.FINDINGS: "verify, fsck or doctor found problems",
     Exit.INTERRUPTED: "interrupted",

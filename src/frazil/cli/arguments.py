@@ -34,8 +34,8 @@ UnsafeAge = Annotated[
     typer.Option(
         "--unsafe-minimum-age",
         metavar="AGE",
-        help="Delete what is younger than a day too, if it has this age: 0h, 12h. It may be what "
-        "somebody's open session has written.",
+        help="Delete what is younger than a day too, if it has this age: 0h, 12h. It may belong to "
+        "an open session.",
         show_default=False,
     ),
 ]

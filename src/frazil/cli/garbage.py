@@ -39,8 +39,8 @@ def _careful(given: Given) -> None:
     is_young = datetime.now(UTC) - cutoff < MINIMUM_AGE
     if given["applied"] and given["unsafe_minimum_age"] is None and is_young:
         raise SessionStateError(
-            "files younger than a day may belong to somebody's open session; choose another "
-            "--older-than, or --unsafe-minimum-age 0h if you know that nobody is writing",
+            "files younger than a day may belong to an open session; choose another "
+            "--older-than, or --unsafe-minimum-age 0h if you know that no session is open",
         )
 
 

@@ -77,7 +77,7 @@ def serve(
     """Show repositories in a browser: history, arrays, values, differences, storage.
 
     Nothing is ever changed. The server listens on this machine only unless --host says otherwise,
-    and the address that it prints holds a token: whoever has the address can look.
+    and the address that it prints holds a token: anyone who has the address can look.
     """
     web = _web()
     if cors and not zarr:

@@ -78,7 +78,7 @@ def set_values(
         ),
     ],
 ) -> Answer:
-    """Change settings for everybody who opens the repository from now on."""
+    """Change stored settings, which apply whenever the repository is opened from now on."""
     from frazil.formats.config_codec import config_from_map, config_to_map
     from frazil.repository.handle import edit_stored_config
 

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import Array
 from frazil.cli.answers import Answer, Screen
 from frazil.cli.arguments import parse_region
 from frazil.cli.places import find_node, open_place
@@ -132,8 +132,7 @@ def reference(ref: ChunkRef | None) -> dict[str, Any]:
             }
 
 
-Region = tuple[slice, ...]
-Values = npt.NDArray[Any]
+ValueRegion = tuple[slice, ...]
 
 
 def read_values(
@@ -170,7 +169,7 @@ def read_values(
     return Answer(data, lambda screen: _write_text(screen, values))
 
 
-def _read(session: Session, path: str, region: Region) -> Values:
+def _read(session: Session, path: str, region: ValueRegion) -> Array:
     """The cells of a region."""
     import zarr
 
@@ -187,7 +186,7 @@ def _length(part: slice) -> int:
     return len(range(part.start, part.stop, part.step))
 
 
-def shortened_region(region: Region, limit: int) -> Region:
+def shortened_region(region: ValueRegion, limit: int) -> ValueRegion:
     """The beginning of a region with at most so many cells; the last axes stay longest."""
     kept: list[slice] = []
     room = limit
@@ -208,7 +207,7 @@ def written(region: Iterable[slice]) -> str:
     return f"[{', '.join(parts)}]"
 
 
-def json_values(values: Values) -> Any:  # noqa: ANN401  (nested lists of JSON scalars)
+def json_values(values: Array) -> Any:  # noqa: ANN401  (nested lists of JSON scalars)
     """Values as JSON can hold them; what it cannot becomes text, complex numbers become pairs."""
     if values.dtype.kind == "M":
         return np.datetime_as_string(values).tolist()
@@ -239,13 +238,13 @@ def _scalar(value: object) -> object:
             return str(value)
 
 
-def _write_text(screen: Screen, values: Values) -> None:
+def _write_text(screen: Screen, values: Array) -> None:
     width = screen.console.width
     text = np.array2string(values, max_line_width=min(width, 100), threshold=values.size + 1)
     screen.console.file.write(clean(text) + "\n")
 
 
-def _write_csv(screen: Screen, node: ArrayNode, region: Region, values: Values) -> None:
+def _write_csv(screen: Screen, node: ArrayNode, region: ValueRegion, values: Array) -> None:
     names = node.dimension_names or (None,) * len(region)
     header = [name or f"dim_{axis}" for axis, name in enumerate(names)]
     flat = json_values(values.reshape(-1))

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from zarr.core.array_spec import ArraySpec
 
-from frazil.bulk.codecs import Shape
+from frazil.arrays import Shape
 from frazil.bulk.grid import regular_grid
 from frazil.bulk.plan import BoxPlan, box_plan
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.working import WorkingState
 
-Item: TypeAlias = tuple[Any, ArraySpec, Any, Any, bool]
+BatchItem: TypeAlias = tuple[Any, ArraySpec, Any, Any, bool]
 """Where a chunk is, its spec, the selections in chunk and array, whether they cover it all."""
 
 
@@ -27,7 +27,7 @@ Item: TypeAlias = tuple[Any, ArraySpec, Any, Any, bool]
 class Batch:
     """Chunks of one array of a Frazil store that one call reads or writes."""
 
-    items: Sequence[Item]
+    items: Sequence[BatchItem]
     state: WorkingState
     changes: ChangeSet
     """as they were before `node` was looked up"""
@@ -46,7 +46,7 @@ class Batch:
         return tuple(zip(*self.items, strict=True))
 
 
-def batch_of(items: Sequence[Item], state: WorkingState, ndim: int) -> Batch | None:
+def batch_of(items: Sequence[BatchItem], state: WorkingState, ndim: int) -> Batch | None:
     """Look up the array of zarr's keys; None for other keys, which zarr's own pipeline handles."""
     path, coords = _parse([item[0].path for item in items], ndim)
     changes = state.changes  # before the tree: the order that reads during a commit need

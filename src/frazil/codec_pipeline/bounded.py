@@ -129,7 +129,7 @@ def _grib(message: bytes) -> int:
 
 
 def _lzw(head: bytes) -> int:
-    """Nothing to declare: a code of nine bits or more stands for 4,096 bytes at most."""
+    """0: no header has a size; a code of nine bits or more stands for 4,096 bytes at most."""
     return 0
 
 

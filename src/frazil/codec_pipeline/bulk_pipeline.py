@@ -23,8 +23,8 @@ from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import StorePath
 
 from frazil import config
+from frazil.arrays import Array
 from frazil.bulk.chain import Chain
-from frazil.bulk.codecs import Array
 from frazil.bulk.compiling import compile_chain
 from frazil.bulk.compose import WriteTarget
 from frazil.bulk.engine import ArraySource, execute
@@ -33,7 +33,7 @@ from frazil.bulk.plan import ListPlan
 from frazil.bulk.read import read_chunks
 from frazil.bulk.tuning import LARGE_VALUE, SMALL_BATCH
 from frazil.bulk.write import write_chunks
-from frazil.codec_pipeline.batches import Batch, Item, batch_box, batch_of, covers_as_claimed
+from frazil.codec_pipeline.batches import Batch, BatchItem, batch_box, batch_of, covers_as_claimed
 from frazil.codec_pipeline.bounded import unbounded
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef, VirtualRef
@@ -79,7 +79,7 @@ class BulkPipeline(CodecPipeline):
     # --- reading ---
 
     async def read(
-        self, batch_info: Iterable[Item], out: NDBuffer, drop_axes: Axes = ()
+        self, batch_info: Iterable[BatchItem], out: NDBuffer, drop_axes: Axes = ()
     ) -> Statuses:
         """Read chunks into `out`, and tell of each whether it was there."""
         items = batch_info if isinstance(batch_info, list) else [*batch_info]
@@ -186,7 +186,7 @@ class BulkPipeline(CodecPipeline):
     # --- writing ---
 
     async def write(
-        self, batch_info: Iterable[Item], value: NDBuffer, drop_axes: Axes = ()
+        self, batch_info: Iterable[BatchItem], value: NDBuffer, drop_axes: Axes = ()
     ) -> None:
         """Write chunks, or parts of chunks, from `value`."""
         items = batch_info if isinstance(batch_info, list) else [*batch_info]
@@ -240,7 +240,7 @@ class BulkPipeline(CodecPipeline):
 
     # --- both ---
 
-    def _batch(self, items: list[Item]) -> Batch | None:
+    def _batch(self, items: list[BatchItem]) -> Batch | None:
         """The chunks of a call, or None if zarr's own pipeline must handle it."""
         if not config.current().fast_zarr:
             return None

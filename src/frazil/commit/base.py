@@ -1,4 +1,4 @@
-"""What every commit protocol offers, and the loop they share.
+"""The interface of commit protocols, and the retry loop they share.
 
 A commit writes its files first and then moves the branch with one conditional write. The
 protocols differ only in what that write is.
@@ -15,11 +15,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     ErrorKind,
     FormatError,
-    RefNotFoundError,
     SessionStateError,
     SnapshotNotFoundError,
     StorageError,
@@ -166,7 +164,7 @@ class RefStore(ABC):
         """
 
     def writable_tip(self, branch: str) -> SnapshotId:
-        """Tip of a branch that somebody wants to change.
+        """Tip of a branch that is about to be changed.
 
         Raises:
             ReadOnlyError: the repository does not take changes.
@@ -298,8 +296,8 @@ def attempts(settings: StorageRetriesSettings) -> Iterator[int]:
 def stand_back(lost: int, attempt_s: float) -> None:
     """Wait before the next attempt, after `lost` lost races; one attempt takes `attempt_s`.
 
-    Of many writers that race only one wins. Where no lock lets them go one after the other, each
-    waits for a random time, the longer the more often it has lost, so that fewer meet.
+    Of many racing writers only one wins. Where no lock makes them take turns, each waits for a
+    random time that grows with every lost race, so that fewer collide.
     """
     if lost > 1:
         time.sleep(random.uniform(0, attempt_s * 2 ** min(lost - 1, STAND_BACK_DOUBLINGS)))
@@ -326,8 +324,8 @@ def certain(outcome: Written | LostRace) -> Written | LostRace:
     """
     if isinstance(outcome, LostRace) and outcome.in_doubt:
         raise StorageError(
-            "the answer of the store was lost, and somebody else has written since, so that "
-            "nobody can tell whether this took effect; look before trying again",
+            "the reply of the store was lost and another writer has written since, so the outcome "
+            "is unknown; check whether the change took effect before you try again",
             kind=ErrorKind.OBJECT_STORE,
             key=outcome.key,
         )
@@ -352,10 +350,10 @@ def create_object(
 
 
 def later_than(previous: Micros) -> Micros:
-    """The present time or, where somebody's clock ran ahead, the next moment after `previous`.
+    """The present time or, if `previous` is later than that, the next microsecond after it.
 
-    Times of snapshots and updates must increase strictly. Nobody waits for a clock that is
-    ahead: writers whose own clock is wrong are refused by comparing it with the store's.
+    Times of snapshots and updates must increase strictly. If the clock of an earlier writer was
+    ahead, nothing waits for it: `check_clock` refuses writers whose clock differs from the store's.
     """
     return max(now_micros(), previous + 1)
 
@@ -384,62 +382,6 @@ def now_micros() -> Micros:
 def backup_name(key: str, now: Micros) -> str:
     """Name of a backup of a mutable object, below `overwritten/`; newer ones sort first."""
     return f"{key}.{YEAR_3000_MS - now // 1000:014d}.{ObjectId.random()}"
-
-
-def moved(base: SnapshotId, found: SnapshotId | None, branch: str) -> ConflictError:
-    """The error for a branch that has moved since the session began."""
-    return ConflictError(
-        message=f"failed to commit: branch {branch!r} has moved since the session began, "
-        f"expected parent {base}, actual parent {found}; rebase the session and commit again",
-        expected_parent=str(base),
-        actual_parent=str(found) if found is not None else None,
-    )
-
-
-def branch_exists(name: str, tip: SnapshotId) -> ConflictError:
-    """The error for a branch that cannot be made, because there is one."""
-    return ConflictError(
-        message=f"branch update conflict: branch {name!r} already exists",
-        kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-        actual_parent=str(tip),
-    )
-
-
-def elsewhere(name: str, expected: SnapshotId, found: SnapshotId) -> ConflictError:
-    """The error for a reset of a branch that is not at the expected snapshot."""
-    return ConflictError(
-        message=f"branch update conflict: expected {name!r} at {expected}, found {found}",
-        kind=ErrorKind.BRANCH_UPDATE_CONFLICT,
-        expected_parent=str(expected),
-        actual_parent=str(found),
-    )
-
-
-def tag_exists(name: str) -> AlreadyExistsError:
-    """The error for a tag that cannot be made, because there is or was one."""
-    return AlreadyExistsError(
-        f"tag {name!r} already exists, or was deleted: tag names cannot be used again",
-        kind=ErrorKind.TAG_ALREADY_EXISTS,
-    )
-
-
-def no_ref(kind: str, name: str) -> RefNotFoundError:
-    """The error for a branch or tag that is not there."""
-    return RefNotFoundError(f"no {kind} {name!r}: ref not found")
-
-
-def no_snapshot(snapshot_id: SnapshotId | str) -> SnapshotNotFoundError:
-    """The error for a snapshot that history does not know."""
-    return SnapshotNotFoundError("snapshot not found in this repository", snapshot=snapshot_id)
-
-
-def gone(snapshot_id: SnapshotId) -> SnapshotNotFoundError:
-    """The error for a snapshot that was collected while something was built upon its chunks."""
-    return SnapshotNotFoundError(
-        "a snapshot that this change refers to was expired or deleted meanwhile; "
-        "nothing was published",
-        snapshot=snapshot_id,
-    )
 
 
 def refuse_main(name: str) -> None:

@@ -2,9 +2,9 @@
 
 The newest file says where the branch is. A commit creates the next number, which only one of
 several writers can; nothing is ever replaced. A deletion takes the next number too, for a file
-that says so: were the numbers free again, a writer who looked before the deletion could create a
-number above those of a new branch of the same name, and hide its commits. An upgrade fences a
-branch with a last file that names no snapshot of it.
+that says so. Otherwise the numbers would be free again, and a writer that listed the branch before
+the deletion could create a number above those of a new branch of that name and hide its commits.
+An upgrade fences a branch with a last file that names no snapshot of it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from frazil.commit.base import (
-    MAIN,
-    attempts,
-    branch_exists,
-    create_object,
-    moved,
-    no_ref,
-    no_snapshot,
-    now_micros,
-    refuse_main,
-    tag_exists,
-)
+from frazil.commit.base import MAIN, attempts, create_object, now_micros, refuse_main
 from frazil.commit.by_ref_file import JSON_FILE
-from frazil.commit.file_refs import (
-    BranchFileRefs,
-    edit_config_file,
-    fenced_error,
-    no_config,
-    read_config,
-    refuse_newer,
-)
+from frazil.commit.closing import fenced_error
+from frazil.commit.config_file import edit_config_file, read_config
+from frazil.commit.file_refs import BranchFileRefs, no_config, refuse_newer
+from frazil.commit.refusals import branch_exists, moved, no_ref, no_snapshot, tag_exists
 from frazil.errors import ConflictError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.dialects import LegacyGeneration
@@ -46,7 +31,7 @@ from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import PLAIN, LostRace, Storage, Version, require_deleted
 from frazil.storage.legacy.branch_files import BranchFile, layout_at, steps_of
-from frazil.storage.legacy.files import NameBook
+from frazil.storage.legacy.name_book import NameBook
 
 FAR_BACK: Final = 8
 """Steps that may vanish between listing and reading before a branch counts as deleted."""
@@ -240,7 +225,7 @@ class NumberedRefs(BranchFileRefs):
         return encode_ref(record, self._dialect)
 
     def _refuse_fenced(self, tip: NumberedTip | None) -> None:
-        """Do not write what nobody would read: an upgrade has begun or is done."""
+        """Refuse to write once an upgrade has begun: readers ignore the old files from then on."""
         if tip is not None and tip.moved_to is not None:
             raise fenced_error(tip.moved_to)
 

@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from frazil.commit.base import (
-    MAIN,
-    MINIMUM_AGE,
-    attempts,
-    branch_exists,
-    certain,
-    create_object,
-    moved,
-    no_ref,
-    refuse_main,
-    tag_exists,
-)
-from frazil.commit.file_refs import (
-    BranchFileRefs,
-    being_undone,
-    edit_config_file,
-    read_config,
-    refuse_newer,
-    taken_over,
-)
+from frazil.commit.base import MAIN, MINIMUM_AGE, attempts, certain, create_object, refuse_main
+from frazil.commit.closing import being_undone, taken_over
+from frazil.commit.config_file import edit_config_file, read_config
+from frazil.commit.file_refs import BranchFileRefs, refuse_newer
+from frazil.commit.refusals import branch_exists, moved, no_ref, tag_exists
 from frazil.errors import ConflictError, ErrorKind, FrazilError, InvalidInputError
 from frazil.formats.generation import V1
 from frazil.formats.ref_files import (
@@ -247,8 +232,8 @@ class RefFileRefs(BranchFileRefs):
         that no client can commit to.
 
         Raises:
-            StorageError: the store refuses to delete; the ref is as it was. If nobody knows
-                whether it has, the ref is gone all the same, and only its file may be there.
+            StorageError: the store refuses to delete; the ref is as it was. If the outcome is
+                unknown, the ref is gone all the same, and only its file may be left.
         """
         deleted = encode_fence(Fence.DELETED, target)
         fence = certain(self._storage.put_if(key, deleted, version, JSON_FILE))
@@ -265,7 +250,7 @@ class RefFileRefs(BranchFileRefs):
         """Create a ref where there is none, or what a killed deletion left of one.
 
         Raises:
-            ConflictError: somebody is about to delete the file, whatever it will be by then.
+            ConflictError: a deletion of the file is under way and may still take effect.
         """
         data = encode_moved_ref(target)
         made = create_object(self._storage, key, data, JSON_FILE)
@@ -310,7 +295,7 @@ class RefFileRefs(BranchFileRefs):
         try:
             self._require_standing()
         except ConflictError:
-            self._storage.delete_many([key])  # nobody looks here any more
+            self._storage.delete_many([key])  # not read any more, after an upgrade
             raise
 
     def _create(self, key: str, data: bytes) -> bool:

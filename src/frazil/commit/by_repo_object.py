@@ -20,17 +20,13 @@ from frazil.commit.base import (
     backup_name,
     check_clock,
     create_object,
-    elsewhere,
-    gone,
     later_than,
-    moved,
-    no_ref,
-    no_snapshot,
     now_micros,
     refuse_main,
 )
 from frazil.commit.base import REPO_KEY as REPO_KEY
 from frazil.commit.closing import require_own_status
+from frazil.commit.refusals import elsewhere, gone, moved, no_ref, no_snapshot
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -87,7 +83,8 @@ class _Replacement:
     def is_in(self, info: RepoInfo) -> bool:
         """Tell whether this write is part of the history of a repo object.
 
-        The line below that of a write names the backup the write made, and no other does.
+        Each entry of the operations log names the backup that the next write made, so a write
+        is found by the name of its backup.
         """
         log = info.latest_updates
         for row in range(len(log)):
@@ -153,9 +150,9 @@ class RepoObjectRefs(RefStore):
     ) -> None:
         """Apply a pure change until it wins; the change may run many times.
 
-        Nothing is written to the object before `ready` has returned; who gives it has compared
-        the clock of this machine with the store's. With `trusts_known` the object is taken to be
-        as it was when it was last read, until the write is refused.
+        Nothing is written to the object before `ready` has returned. A caller that passes `ready`
+        has compared the clock of this machine with the store's. With `trusts_known` the object is
+        not read again before the first attempt, only after a refused write.
 
         `change` gets the present state and returns None when there is nothing to do. It takes
         effect once, also when the reply to a write is lost and others have written since.
@@ -168,7 +165,7 @@ class RepoObjectRefs(RefStore):
                 next(tries)
             except ConflictError:
                 if lost is not None and lost.is_in(self.info()):
-                    return  # the last one took effect, its reply was lost, and others came after
+                    return  # our write took effect; only its reply was lost
                 raise
             trusted, known = known, None
             version, info = trusted or self._read()
@@ -181,7 +178,7 @@ class RepoObjectRefs(RefStore):
             except FrazilError:
                 if trusted is None:
                     raise
-                continue  # only what the object says now is a reason to refuse
+                continue  # refuse only by the present state, not by a cached one
             if edit is None:
                 return
             lost = self._replace(version, info, edit, ready)
@@ -316,8 +313,8 @@ class RepoObjectRefs(RefStore):
             branches = {**info.branches, branch: entry.id}
             return Edit(kind, {"snapshots": info.snapshots.with_entry(entry), "branches": branches})
 
-        # A publication has just read the object. Where another look costs a request, only who has
-        # lost the race since then pays for it.
+        # A publication has just read the object. Where reading it costs a request, it is read
+        # again only after a lost race.
         self.edit(change, ready=ready, trusts_known=not self._storage.answers_inline)
 
     def register_detached(
@@ -473,7 +470,7 @@ class RepoObjectRefs(RefStore):
             newest, *rest = older.latest_updates
             if newest.updated_at >= info.latest_updates[-1].updated_at:
                 raise FormatError("the operations log runs in a circle", key=OVERWRITTEN + name)
-            # Where it was written this line was the newest, which has no backup yet.
+            # In that backup this entry was the newest, which names no backup.
             yield replace(newest, backup_path=name)
             yield from rest
             info = older

@@ -6,26 +6,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from frazil.commit.base import (
-    MAIN,
-    Publication,
-    attempts,
+from frazil.commit.base import MAIN, Publication, attempts, refuse_main
+from frazil.commit.closing import fenced_error
+from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs, no_config, refuse_newer
+from frazil.commit.refusals import (
     branch_exists,
     elsewhere,
     gone,
     moved,
     no_ref,
     no_snapshot,
-    refuse_main,
     tag_exists,
-)
-from frazil.commit.file_refs import (
-    Expired,
-    ExpiryLimit,
-    FileRefs,
-    fenced_error,
-    no_config,
-    refuse_newer,
 )
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InternalError, StorageError
 from frazil.formats.generation import Generation
@@ -318,6 +309,6 @@ def _entry(item: StateSnapshot) -> SnapshotEntry:
 
 
 def _refuse_moved(state: G1State) -> None:
-    """Do not write what nobody would read: an upgrade has begun or is done."""
+    """Refuse to write once an upgrade has begun: readers ignore the old files from then on."""
     if state.moved_to is not None:
         raise fenced_error(state.moved_to)

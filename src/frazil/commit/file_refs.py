@@ -1,32 +1,15 @@
-"""The common part of commit protocols in which snapshot files name their parents.
-
-Their configuration is `config.yaml`, edited conditionally.
-"""
+"""The common part of commit protocols in which snapshot files name their parents."""
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
 
-from frazil.commit.base import (
-    MAIN,
-    OVERWRITTEN,
-    REPO_KEY,
-    Publication,
-    RefStore,
-    attempts,
-    backup_name,
-    elsewhere,
-    gone,
-    has_landed,
-    no_snapshot,
-    now_micros,
-)
-from frazil.commit.closing import BEING_UNDONE, FINISH, UNDER_WAY, is_under_way
+from frazil.commit.base import MAIN, REPO_KEY, Publication, RefStore, has_landed
+from frazil.commit.closing import upgraded_meanwhile
+from frazil.commit.refusals import elsewhere, gone, no_snapshot
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -36,96 +19,12 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.formats.config_codec import config_map_from_yaml, config_map_to_yaml
 from frazil.formats.generation import Generation
 from frazil.formats.ref_files import branch_key
-from frazil.formats.repo_info import decode_repo_info
 from frazil.ids import SnapshotId
-from frazil.model.config import StorageRetriesSettings
-from frazil.model.history import JSON, Micros, SnapshotEntry
+from frazil.model.history import Micros, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import Attributes, Fetched, LostRace, Storage
-
-CONFIG_KEY: Final = "config.yaml"
-YAML_FILE: Final = Attributes(content_type="application/yaml")
-
-
-def read_config(storage: Storage) -> JSON | None:
-    """The stored configuration as a plain map."""
-    blob = storage.get(CONFIG_KEY)
-    return None if blob is None else config_map_from_yaml(blob, key=CONFIG_KEY)
-
-
-def edit_config_file(
-    storage: Storage,
-    change: Callable[[JSON | None], JSON],
-    retries: StorageRetriesSettings,
-    *,
-    require: Callable[[], None],
-    keeps_backup: bool,
-    as_json: bool = False,
-) -> None:
-    """Replace the file by what `change` makes of it, if it still is what `change` has seen.
-
-    `require` is asked before each attempt, and after the last, whether the repository takes changes
-    at all. JSON is YAML too, so readers of YAML can read it.
-    """
-    for _ in attempts(retries):
-        require()
-        found = storage.fetch(CONFIG_KEY)
-        version, old = None, None
-        if isinstance(found, Fetched):
-            version, old = found.version, config_map_from_yaml(found.data, key=CONFIG_KEY)
-        new = change(old)
-        assert isinstance(new, dict)
-        blob = json.dumps(new).encode() if as_json else config_map_to_yaml(new)
-        if version is not None and keeps_backup:
-            backup = OVERWRITTEN + backup_name(CONFIG_KEY, now_micros())
-            if isinstance(storage.copy_if(CONFIG_KEY, backup, version), LostRace):
-                continue
-        if not isinstance(storage.put_if(CONFIG_KEY, blob, version, YAML_FILE), LostRace):
-            require()  # an upgrade may have taken over what was there before
-            return
-
-
-def upgraded_meanwhile(storage: Storage) -> ConflictError:
-    """The error for a handle that was opened before an upgrade to a newer generation."""
-    blob = storage.get(REPO_KEY)
-    message = "the repository was upgraded to a newer spec version meanwhile; open it again"
-    if blob is not None and is_under_way(decode_repo_info(blob, key=REPO_KEY)):
-        message = f"{UNDER_WAY}, and open it again"
-    return ConflictError(message=message, kind=ErrorKind.REPO_INFO_UPDATED, url=storage.url)
-
-
-def taken_over(storage: Storage, key: str) -> ConflictError:
-    """The error for a ref that was replaced by a fence during an upgrade."""
-    if storage.head(REPO_KEY) is not None:
-        return upgraded_meanwhile(storage)
-    return ConflictError(
-        message="an upgrade from spec version 1 has taken this branch or tag over, but its repo "
-        f"object is missing; if it was interrupted, {FINISH}",
-        kind=ErrorKind.REPO_INFO_UPDATED,
-        key=key,
-        url=storage.url,
-    )
-
-
-def being_undone(storage: Storage) -> ConflictError:
-    """The error for a repository that is about to be again what it was before its upgrade."""
-    return ConflictError(
-        message=BEING_UNDONE,
-        kind=ErrorKind.REPO_INFO_UPDATED,
-        url=storage.url,
-    )
-
-
-def fenced_error(moved_to: str) -> ConflictError:
-    """The error for a repository from before version 1 that an upgrade has begun to replace."""
-    return ConflictError(
-        message=f"the repository was upgraded to {moved_to}, or is about to be; finish the "
-        "upgrade (`frazil upgrade URL --apply`) and open it again",
-        kind=ErrorKind.REPO_INFO_UPDATED,
-    )
+from frazil.storage.base import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +111,7 @@ class FileRefs(RefStore):
             FormatError: there is none, so that everything would be deleted.
         """
         found = self.roots()
-        self.require_current()  # after, for refs go away only when there is something newer
+        self.require_current()  # afterwards: an upgrade deletes refs only once the new ones exist
         if not found:
             raise no_roots()
         return found
@@ -251,7 +150,7 @@ class FileRefs(RefStore):
         """Refuse when the repository is of another generation than this handle by now."""
 
     def _require_standing(self) -> None:
-        """The same for what was just made, of which a change of generation may not have known."""
+        """The same for a new ref, which a concurrent upgrade may not have seen."""
         self.require_current()
 
     def require_online(self) -> None:
@@ -277,7 +176,7 @@ class FileRefs(RefStore):
         objects that then must be durable.
 
         Raises:
-            StorageError: nobody can tell, so that the session must remember the commit.
+            StorageError: the outcome is unknown, so the session must remember the commit.
         """
         try:
             landed = has_landed(self, publication.branch, publication.entry.id, publication.base)
@@ -287,8 +186,8 @@ class FileRefs(RefStore):
             if is_told or isinstance(error, StorageError):
                 raise error from None
             raise StorageError(
-                "the history could not be read, so that nobody can tell whether this commit has "
-                "taken effect; commit again to find out",
+                "the history could not be read, so it is unknown whether this commit took effect; "
+                "commit again to find out",
                 kind=ErrorKind.OBJECT_STORE,
                 snapshot=publication.entry.id,
             ) from failure

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Mask
 from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences, find_chunks
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import TransactionLog
@@ -21,9 +21,6 @@ from frazil.model.nodes import ArrayNode
 from frazil.transaction.context import Context
 from frazil.transaction.draft import unique_coords
 from frazil.transaction.working import WorkingState
-
-I64: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,9 +112,9 @@ def different_chunks(
     return coords[~_same(find_chunks(old, one, coords), find_chunks(new, other, coords))]
 
 
-def _same(old: ChunkReferences, new: ChunkReferences) -> Flags:
+def _same(old: ChunkReferences, new: ChunkReferences) -> Mask:
     """Which rows of two columns of references are the same."""
-    same: Flags = (old.kind == new.kind) & (old.length == new.length)
+    same: Mask = (old.kind == new.kind) & (old.length == new.length)
     is_native = old.kind == NATIVE
     same &= ~is_native | ((old.chunk_id == new.chunk_id).all(axis=1) & (old.offset == new.offset))
     by_reference = (old.kind == INLINE) | (old.kind == VIRTUAL)

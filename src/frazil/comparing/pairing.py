@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import I64, Shape
 from frazil.bulk.grid import Grid, array_layout, grid_of
 from frazil.comparing.candidates import (
     LoggedArrays,
@@ -22,7 +22,7 @@ from frazil.comparing.candidates import (
     logged_changes,
     written_chunks,
 )
-from frazil.comparing.records import Box, FoundBy, Shape
+from frazil.comparing.records import Box, FoundBy
 from frazil.errors import ErrorKind, InvalidInputError, NodeNotFoundError
 from frazil.ids import SnapshotId, is_below, node_path
 from frazil.model.documents import document_of
@@ -30,7 +30,6 @@ from frazil.model.nodes import ArrayNode
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
-I64: TypeAlias = npt.NDArray[np.int64]
 PORTION_BYTES: Final = 4 << 20
 """Cells of one side that are in memory at a time; a chunk that is larger is taken alone."""
 PORTION_CHUNKS: Final = 1 << 16

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from frazil.arrays import Shape
 from frazil.drawing.reports import ReportView
 
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """Per axis the first cell and the one past the last."""
-Shape: TypeAlias = tuple[int, ...]
 
 
 class ArrayChange(StrEnum):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Array, Mask, Shape
 from frazil.bulk.grid import array_layout, grid_of
 from frazil.bulk.read import open_array, read_chunks, read_region
 from frazil.comparing.pairing import (
@@ -20,17 +21,13 @@ from frazil.comparing.pairing import (
     comparison_parts,
     plan_pairs,
 )
-from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Shape, Tally, ValueDiff
+from frazil.comparing.records import ArrayChange, ArrayDiff, Box, Sample, Tally, ValueDiff
 from frazil.ids import SnapshotId
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
 from frazil.progress import Progress, Tell, silent
 from frazil.session import Session
 from frazil.transaction.context import Context
-
-Array: TypeAlias = npt.NDArray[Any]
-I64: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 MAX_SAMPLES: Final = 10
 """Differing cells of an array that are shown unless the caller says otherwise."""
@@ -217,7 +214,7 @@ def _boxes_of(
 # counted in the widest float there is where 64-bit integers are among them.
 
 
-def differing(old: Array, new: Array) -> Flags:
+def differing(old: Array, new: Array) -> Mask:
     """Where two arrays of one shape differ."""
     names = old.dtype.names
     if names is not None or new.dtype.names is not None:
@@ -268,7 +265,7 @@ def compare_cells(old: Array, new: Array, starts: I64, limit: Shape, max_samples
     )
 
 
-def _inside(starts: I64, shape: Shape, limit: Shape) -> list[Flags]:
+def _inside(starts: I64, shape: Shape, limit: Shape) -> list[Mask]:
     """For each axis which cells of each box are in the array, (n, length)."""
     return [
         starts[:, axis, None] + np.arange(length) < limit[axis] for axis, length in enumerate(shape)
@@ -287,7 +284,7 @@ def _differences(old: Array, new: Array) -> npt.NDArray[np.floating[Any]]:
     return np.asarray(found[np.isfinite(found)])
 
 
-def _box(changed: Flags, starts: I64) -> Box:
+def _box(changed: Mask, starts: I64) -> Box:
     """The smallest box around the cells that differ."""
     edges = []
     for axis in range(1, changed.ndim):
@@ -299,7 +296,7 @@ def _box(changed: Flags, starts: I64) -> Box:
 
 
 def _samples(
-    old: Array, new: Array, changed: Flags, starts: I64, max_samples: int
+    old: Array, new: Array, changed: Mask, starts: I64, max_samples: int
 ) -> tuple[Sample, ...]:
     """The cells that differ with the smallest coordinates."""
     found: list[tuple[Shape, Shape]] = []

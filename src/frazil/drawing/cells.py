@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64
 from frazil.drawing.markup import Html, escaped, joined_html
 from frazil.errors import InvalidInputError
 
-I64: TypeAlias = npt.NDArray[np.int64]
 SIDE: Final = 64
 """Cells of a map in a notebook, along either axis."""
 _WIDTH: Final = 480

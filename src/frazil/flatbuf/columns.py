@@ -15,16 +15,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I32, I64, U8, U32, U64, ByteStrings
 from frazil.flatbuf.reader import LARGEST_VTABLE, SHARED, Buffer, Table
 from frazil.flatbuf.tuning import VTABLES_AT_ONCE, WHOLE_TABLE
 from frazil.model.lookup import ABSENT
-from frazil.model.strings import I32, I64, U8, StringPool, by_length, gather_runs, opaque_items
+from frazil.model.strings import StringPool, by_length, gather_runs, opaque_items
 from frazil.model.tuning import SAMPLED_TEXTS
 
-U32: TypeAlias = npt.NDArray[np.uint32]
-U64: TypeAlias = npt.NDArray[np.uint64]
-Raw: TypeAlias = npt.NDArray[np.bytes_]
-Rows: TypeAlias = npt.NDArray[np.intp] | slice
+RowSelection: TypeAlias = npt.NDArray[np.intp] | slice
 
 SMALLEST_TABLE: Final = 8
 """Bytes of a table without fields: its place in a vector, and the way to its vtable."""
@@ -93,7 +91,7 @@ class TableColumns:
     def __init__(self, buffer: Buffer, positions: I64) -> None:
         self.buffer = buffer
         self.positions = positions
-        self.rows: Rows = slice(None)
+        self.rows: RowSelection = slice(None)
         """of a group: which of the tables it was made of these are"""
         self._whole: npt.NDArray[np.void] | None = None
         vtables: I64 = positions - gather(buffer, positions, "<i4")
@@ -121,7 +119,7 @@ class TableColumns:
         for rows in np.split(order, edges) if len(order) else ():
             yield self._group(rows, self._layouts[int(self._kinds[rows[0]])])
 
-    def _group(self, rows: Rows, layout: tuple[int, ...]) -> TableColumns:
+    def _group(self, rows: RowSelection, layout: tuple[int, ...]) -> TableColumns:
         group = object.__new__(TableColumns)
         group.buffer, group.positions, group.rows = self.buffer, self.positions[rows], rows
         group._layouts, group._kinds = [layout], np.zeros(1, np.uint16)
@@ -196,7 +194,7 @@ class TableColumns:
         values[here] = gather(self.buffer, at[here], form)
         return values
 
-    def ids(self, slot: int, width: int, name: str) -> Raw:
+    def ids(self, slot: int, width: int, name: str) -> ByteStrings:
         """An id field that must be there, as fixed-width bytes."""
         return gather(self.buffer, self.places(slot, name), f"S{width}")
 

@@ -13,16 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I32, I64, U8, U32
 from frazil.flatbuf.tuning import BLOCK_ROWS, GUESS_MARGIN, SEGMENT_ROWS
 from frazil.flatbuf.writer import TableBlocks, check_size, room_before, vtable_of
-from frazil.model.strings import I32, I64, U8, StringPool, copy_runs, opaque_items
-
-U32: TypeAlias = npt.NDArray[np.uint32]
+from frazil.model.strings import StringPool, copy_runs, opaque_items
 
 
 def _padded(vtables: bytes) -> U8:

@@ -60,7 +60,7 @@ for each row. Not measured."""
 
 WHOLE_TABLE: Final = 128
 """Tables of up to so many bytes are fetched whole: one gather instead of one for each field makes
-references an eighth faster to read. Larger tables have fields that nobody asks for."""
+references an eighth faster to read. Larger tables have fields that are not asked for."""
 VTABLES_AT_ONCE: Final = 1 << 16
 """Vtables that are compared at a time: 9 MB at most."""
 SEGMENT_ROWS: Final = 1 << 15

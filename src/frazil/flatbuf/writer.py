@@ -14,18 +14,18 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, U8
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
 from frazil.flatbuf.tuning import MANY_TABLES, SMALL_REST
 from frazil.ids import utf8
 from frazil.model.oplog import copy_frames
-from frazil.model.strings import I64, U8
 
 MAX_SIZE: Final = 2**31 - 1
 """Bytes of a FlatBuffer: offsets have 31 bits."""
 OFFSET: Final = "offset"
-Piece: TypeAlias = bytes | memoryview
-Places: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
+BytesPart: TypeAlias = bytes | memoryview
+TablePositions: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint32]
 _FORMS: Final = {
     "u32": ("I", 4, 4),
     "i32!": ("4s", 4, 4),
@@ -114,7 +114,7 @@ class TableLayout:
 class TableBlocks(NamedTuple):
     """Tables that were written elsewhere, in memory that has room before them."""
 
-    places: Places
+    places: TablePositions
     """of the tables, from the beginning of their bytes"""
     memory: U8
     room: int
@@ -137,13 +137,13 @@ def room_before(count: int) -> int:
 class Body(NamedTuple):
     """A file that is not yet one piece of memory."""
 
-    backwards: list[Piece]
+    backwards: list[BytesPart]
     """from the end to the beginning"""
     size: int
     end: TableBlocks | None = None
     """the last piece, if there is room before it"""
 
-    def joined(self) -> Piece:
+    def joined(self) -> BytesPart:
         """The bytes of the file; where the end of it has room for the rest, it is not copied."""
         if self.end is None or self.size > len(self.end.memory):
             return b"".join(reversed(self.backwards))
@@ -153,7 +153,7 @@ class Body(NamedTuple):
             self.end.memory[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
         return self.end.memory[at:].data
 
-    def consume(self, step: int) -> Iterator[Piece]:
+    def consume(self, step: int) -> Iterator[BytesPart]:
         """The file from its beginning in parts that are given away.
 
         Pieces of less than `step` bytes are joined, others are not copied.
@@ -171,7 +171,7 @@ class FlatWriter:
     """Collects the objects of one file; every method returns distances from its end."""
 
     def __init__(self) -> None:
-        self._pieces: list[Piece] = []
+        self._pieces: list[BytesPart] = []
         self._size = 0
         self._vtables: dict[bytes, int] = {}
         self._nothing = 0
@@ -226,7 +226,7 @@ class FlatWriter:
         away = [first - 4 * n - target for n, target in enumerate(targets)]
         return self._add(struct.pack(f"<{count + 1}I", count, *away), 4)
 
-    def whole(self, *pieces: Piece, inside: int = 0) -> int:
+    def whole(self, *pieces: BytesPart, inside: int = 0) -> int:
         """Encoded bytes without references to the outside; `inside` is the position of the object.
 
         Each piece begins at a multiple of eight.
@@ -247,7 +247,7 @@ class FlatWriter:
         _fill_vector(end.memory[end.room : blocks.room].view("<u4"), blocks.places)
         return self.whole(end.data, inside=4)
 
-    def blocks(self, places: Places, *pieces: Piece) -> int:
+    def blocks(self, places: TablePositions, *pieces: BytesPart) -> int:
         """A vector of tables that are in pieces made elsewhere, and these pieces."""
         words = np.zeros(_vector_size(len(places)) // 4, "<u4")
         _fill_vector(words, places)
@@ -358,7 +358,7 @@ def _vector_size(count: int) -> int:
     return 4 * (2 + count + count % 2)  # so that the tables are aligned
 
 
-def _fill_vector(words: npt.NDArray[np.uint32], places: Places) -> None:
+def _fill_vector(words: npt.NDArray[np.uint32], places: TablePositions) -> None:
     """Write a vector of offsets to tables at these places after it."""
     count, first = len(places), words.nbytes - 8
     words[1] = count

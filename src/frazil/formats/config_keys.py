@@ -107,7 +107,7 @@ def _merged(base: JSON, ours: JSON, theirs: JSON, where: str) -> JSON:
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return _merged_map(base if isinstance(base, dict) else {}, ours, theirs, where)
     raise ConflictError(
-        message=f"somebody else changed the setting {where!r} of the stored configuration "
+        message=f"another process changed the setting {where!r} of the stored configuration "
         "meanwhile; open the repository again and decide which value it should have",
         kind=ErrorKind.CONFIG_UPDATED,
         setting=where,

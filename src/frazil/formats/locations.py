@@ -10,9 +10,10 @@ from typing import Final, TypeAlias
 import numpy as np
 import zstandard
 
+from frazil.arrays import I64, U8
 from frazil.errors import FormatError
 from frazil.model.manifest_config import ManifestVirtualChunkLocationCompressionConfig
-from frazil.model.strings import I64, U8, StringPool, opaque_items
+from frazil.model.strings import StringPool, opaque_items
 
 MAX_LOCATION: Final = 1024
 """Longest location that readers unpack; longer ones are written as they are."""

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, TableColumns, spread, table_columns
 from frazil.flatbuf.growth import has_room
@@ -36,7 +37,6 @@ from frazil.model.oplog import (
 )
 from frazil.model.plain import MAX_MICROS
 from frazil.model.snapshots import NO_PARENT, SnapshotColumns, SnapshotTable
-from frazil.model.strings import I64
 from frazil.model.updates import RepoAvailability, StoredStatus
 
 SMALLEST_SNAPSHOT: Final = 28

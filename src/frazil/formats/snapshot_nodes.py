@@ -16,6 +16,7 @@ from typing import Final, overload
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import TableColumns, table_columns
 from frazil.flatbuf.growth import may_grow
@@ -23,12 +24,8 @@ from frazil.flatbuf.reader import Buffer, Table
 from frazil.flatbuf.tuning import FEW_NODES, GROWTH_SHARE, KEPT_NODES, LONG_PATH, MANY_FOUND
 from frazil.formats.nodes import ARRAY, raw_ids, read_node, read_nodes_at
 from frazil.ids import ManifestId, NodeId, node_path
-from frazil.model.nodes import (
-    ArrayNode,
-    Node,
-    path_order,
-)
-from frazil.model.strings import I64, StringPool, copy_runs, gather_runs
+from frazil.model.nodes import ArrayNode, Node, path_order
+from frazil.model.strings import StringPool, copy_runs, gather_runs
 
 SMALLEST_NODE: Final = 32
 """Bytes of a node: an id, three offsets and a kind, its place in the vector, and its path."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import Coords
 from frazil.flatbuf.columns import tables_at
 from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.flatbuf.strided import encode_tables
@@ -19,8 +19,6 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import Move, TransactionLog
 from frazil.model.lookup import ascending_order
 from frazil.model.nodes import segment_order
-
-Coords: TypeAlias = npt.NDArray[np.uint32]
 
 ID_LISTS: Final = (
     "new_groups",

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.legacy.dialects import STATE_FILES
@@ -181,7 +181,7 @@ def wanted_snapshots(
 
 
 class _Walk:
-    """One check while it runs: a runner looks at files, and what they tell comes together here."""
+    """One running check: a runner checks files, and their findings are collected here."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class _Walk:
         self._needs.add_sources(refs.sources.items())
 
     def objects(self) -> None:
-        """Tell of chunk objects and sources that are not as references need them."""
+        """Report chunk objects and sources that are missing, too short or changed."""
         report, needs = self.report, self._needs
         report.native_objects = len(needs.named)
         items = [(one, ids, self._paths(one)) for one, ids in needs.short.items()]

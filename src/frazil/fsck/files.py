@@ -144,7 +144,7 @@ def _header_trouble(blob: bytes, expected: FileKind) -> Code:
 
 
 def _look(trouble: Callable[[Table], Finding | None], root: Table) -> Finding | None:
-    """Look closer; bytes that are worse than expected tell nothing more."""
+    """Look for the broken rule; bytes that cannot be decoded at all give no further finding."""
     try:
         return trouble(root)
     except FormatError:
@@ -351,7 +351,7 @@ def open_anyway(place: FsckTarget) -> Context:
 
 
 def _guess(storage: Storage) -> Generation | None:
-    """What generation a place without a good beginning is of, by what else lies there."""
+    """The generation of a repository whose entry point is damaged, by its other files."""
     if storage.head(REPO_KEY) is not None:
         return V2
     old = find_main(storage) if storage.head(branch_key(MAIN, encoded=False)) is None else ()

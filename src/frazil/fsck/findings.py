@@ -25,7 +25,7 @@ class Level(StrEnum):
     ERROR = "error"
     """some reader fails, or reads something else than was written"""
     WARNING = "warning"
-    """a rule is broken that readers get along without"""
+    """a rule is broken, but readers are not affected"""
     NOTE = "note"
     """worth knowing, nothing is wrong"""
 
@@ -154,7 +154,7 @@ class Code(StrEnum):
     SOURCE_SHORT = auto(), _E, "the source of virtual chunks is too short"
     SOURCE_CHANGED = auto(), _E, "the source of virtual chunks has changed since"
     SOURCE_UNREADABLE = auto(), _E, "the source of virtual chunks is gone or cannot be read"
-    SOURCE_UNAUTHORIZED = auto(), _W, "nobody allowed reading the source of virtual chunks"
+    SOURCE_UNAUTHORIZED = auto(), _W, "the source of virtual chunks was not authorized"
 
 
 RULES: Final = frozenset(Code)
@@ -250,7 +250,7 @@ class Report(ReportView):
     """all findings by level, also those that are only counted"""
     limit: int = MAX_FINDINGS
     rules: Set[Code] = field(default=RULES, repr=False)
-    """those that count; what breaks others is passed over"""
+    """rules to report; findings of other rules are ignored"""
     _known: set[tuple[Code, str, str | None, str]] = field(default_factory=set, repr=False)
 
     @property

@@ -1,4 +1,4 @@
-"""The history that is to be checked: what refs point to, and who descends from whom."""
+"""The history that is to be checked: targets of refs, and parents of snapshots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from frazil.storage.pool import fan_out
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNode:
-    """A snapshot and how it is tied to others."""
+    """A snapshot, its parent, and whether refs lead to it."""
 
     id: SnapshotId
     parent: SnapshotId | None
@@ -45,7 +45,7 @@ class CheckedHistory:
 
     spec: int
     refs: Mapping[str, SnapshotId]
-    """by what people call them: `branch main`, `tag v1`"""
+    """by their names in messages: `branch main`, `tag v1`"""
     parents: Mapping[SnapshotId, SnapshotId | None]
     entries: Mapping[SnapshotId, SnapshotEntry] = field(default_factory=dict)
     """where a repo object lists snapshots"""

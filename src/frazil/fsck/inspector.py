@@ -13,20 +13,15 @@ from typing import TypeAlias
 
 import numpy as np
 
+from frazil.arrays import U8, U64
 from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import SHOWN_CHUNKS, Finding
 from frazil.fsck.history import CheckedCommit, SnapshotNode, check_commit
 from frazil.fsck.manifest_rules import DecodeResult, check_manifest_file, decode_chunks
-from frazil.fsck.objects import (
-    Needs,
-    ObjectUser,
-    SourceVersion,
-    ask_source,
-    virtual_needs,
-)
+from frazil.fsck.objects import Needs, ObjectUser, SourceVersion, ask_source, virtual_needs
 from frazil.fsck.snapshot_rules import ManifestUse, uses_of
 from frazil.ids import ManifestId, NodeId
-from frazil.maintenance.id_sets import U8, U64, RowSet, native_needs, needed_objects
+from frazil.maintenance.id_sets import RowSet, native_needs, needed_objects
 from frazil.model.chunks import ChunkType
 from frazil.model.history import ManifestFile
 from frazil.statistics.files import Checksums, read_checksums
@@ -141,7 +136,7 @@ class Inspector:
         )
 
     def users(self, given: tuple[ManifestId, U8, Mapping[NodeId, str]]) -> dict[bytes, ObjectUser]:
-        """Who in a manifest needs some objects, by their ids; `paths` has the arrays."""
+        """The arrays of a manifest that need some objects, by the ids of these objects."""
         manifest_id, objects, paths = given
         read, wanted, found = self.files.manifest(manifest_id), RowSet(), dict[bytes, ObjectUser]()
         wanted.add(objects)

@@ -1,7 +1,7 @@
 """The rules of one transaction log, alone and against what really changed.
 
-A log may tell of more than the difference of two snapshots: of chunks that were written as they
-were, of nodes that came and went. It must not tell of less.
+A log may list more than the difference of two snapshots: chunks that were rewritten unchanged, and
+nodes that were created and deleted again. It must not list less.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U32, Mask, Rows
 from frazil.formats.txlog import ID_LISTS
 from frazil.fsck.files import CheckedFile, RepositoryFiles, ascends
 from frazil.fsck.findings import REPORTED_NODES, SHOWN_CHUNKS, Code, Finding
@@ -25,9 +26,6 @@ from frazil.model.nodes import ArrayNode, Coordinates, ManifestRef, Node, segmen
 from frazil.model.strings import StringPool
 from frazil.storage.assets import log_key
 
-U32: TypeAlias = npt.NDArray[np.uint32]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = npt.NDArray[np.intp]
 Nodes: TypeAlias = Mapping[NodeId, Node]
 
 
@@ -105,7 +103,7 @@ def check_log_file(snapshot_id: SnapshotId, read: CheckedFile[TransactionLog]) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """A snapshot, its parent, and what logs say of the way from one to the other."""
+    """A snapshot, its parent, and the changes between them that logs list."""
 
     key: str
     """of the log"""
@@ -113,9 +111,9 @@ class Change:
     snapshot: Snapshot
     claims: Claims
     is_complete: bool = True
-    """whether the logs are those of the whole way"""
+    """whether the logs of all commits in between are there"""
     is_single: bool = True
-    """whether it is the way of one commit"""
+    """whether there is only one commit in between"""
 
 
 def check_change(change: Change, files: RepositoryFiles) -> Iterator[Finding]:
@@ -135,10 +133,10 @@ def _known(change: Change, old: Nodes, new: Nodes) -> Iterator[Finding]:
     claims = change.claims
     named = claims.new | claims.deleted | claims.updated | claims.chunks.keys()
     for one in sorted(named - old.keys() - new.keys()):
-        # What came and went on the way is called both new and deleted.
+        # Nodes that were created and deleted in between are listed as new and as deleted.
         if change.is_complete and not (one in claims.new and one in claims.deleted):
             yield Finding(Code.LOG_UNKNOWN_NODE, change.key, f"node {one}")
-    # What went and came back, as reverts make it, is called both too, by logs of several commits.
+    # So are nodes that were deleted and restored by a revert, in logs of several commits.
     for one in sorted((claims.deleted - claims.new) & new.keys()):
         yield Finding(Code.LOG_DELETED, change.key, "it is still there", new[one].path)
     for one in sorted((claims.new - claims.deleted) & new.keys() & old.keys()):

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.bulk.codecs import Shape
+from frazil.arrays import Shape
 from frazil.bulk.fetch import VIRTUAL, ChunkReferences, check_length
 from frazil.bulk.grid import ArrayLayout, Grid, layout_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError

@@ -10,11 +10,12 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, U8, U64, ByteStrings
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.fsck.findings import SHOWN_CHUNKS, Code, Finding
 from frazil.fsck.tuning import FEW_OBJECTS
 from frazil.ids import ManifestId, NodeId, crockford_many
-from frazil.maintenance.id_sets import ID_WIDTH, U8, U64, RowSet, id_rows, range_ends
+from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows, range_ends
 from frazil.maintenance.listing import Objects, list_older
 from frazil.masking import shown_url
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType, VirtualRef
@@ -23,8 +24,6 @@ from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
 
-I64: TypeAlias = npt.NDArray[np.int64]
-Names: TypeAlias = npt.NDArray[np.bytes_]
 SourceVersion: TypeAlias = tuple[str, str | int | None]
 """Location and checksum of a virtual reference."""
 
@@ -99,7 +98,7 @@ class ChunkObjects:
         return np.array([self._asked[name] for name in raw], np.int64)
 
 
-def _names(ids: U8) -> Names:
+def _names(ids: U8) -> ByteStrings:
     # numpy ignores zeros at the end of such texts, which equal widths make harmless.
     return np.ascontiguousarray(ids).view(f"S{ID_WIDTH}").ravel()
 
@@ -135,7 +134,7 @@ class Needs:
     sources: dict[SourceVersion, tuple[int, int]] = field(default_factory=dict)
     """how long sources must be, and how many references need them"""
     users: dict[bytes, ObjectUser] = field(default_factory=dict)
-    """who needs objects that are not as they should be"""
+    """which references need objects that are missing or too short"""
 
     def add_objects(self, manifest_id: ManifestId, ids: U8, ends: U64) -> None:
         """Take over the objects that a manifest needs, and how long they must be."""
@@ -151,7 +150,7 @@ class Needs:
             self.sources[source] = max(longest, end), total + count
 
     def add_users(self, users: Mapping[bytes, ObjectUser]) -> None:
-        """Take over who needs objects that are not as they should be."""
+        """Take over which references need objects that are missing or too short."""
         for name, user in users.items():
             self.users.setdefault(name, ObjectUser(user.node_id, user.path)).join(user)
 

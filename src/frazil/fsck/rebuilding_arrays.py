@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import U32
 from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -22,7 +22,6 @@ from frazil.model.combining import concat, overlay
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Coordinates, Extents, ManifestRef
 
-U32: TypeAlias = npt.NDArray[np.uint32]
 MissingChunks: TypeAlias = Literal["drop", "older"]
 
 LISTED_CHUNKS: Final = 100
@@ -79,9 +78,9 @@ class Rewrite:
     base: Snapshot
     arrays: list[ArrayRewrite]
     files: dict[ManifestId, ManifestFile]
-    """what is really true of the manifests that can be read"""
+    """recorded sizes and counts of the readable manifests, corrected"""
     is_corrected: bool
-    """whether the snapshot says something else of them"""
+    """whether the snapshot records other sizes or counts"""
 
     @property
     def is_needed(self) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_repo_object import REPO_KEY
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.config_codec import config_from_yaml
 from frazil.formats.ref_files import branch_key

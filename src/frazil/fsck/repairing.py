@@ -13,7 +13,8 @@ from functools import partial
 from frazil.commit.base import MAIN, OVERWRITTEN, YEAR_3000_MS, now_micros
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
-from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE, FileRefs
+from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
+from frazil.commit.file_refs import FileRefs
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -152,7 +153,7 @@ class _Repair:
         return RepairPlan(tuple(self.steps), tuple(self.losses), self.apply, tuple(self.made))
 
     def _require_current(self) -> None:
-        """Refuse to go on where somebody has upgraded, whose fences look like damage."""
+        """Refuse to go on after an upgrade, whose fences look like damage."""
         refs = self.context.refs
         if self.apply and isinstance(refs, FileRefs):
             refs.require_current()
@@ -290,7 +291,7 @@ class _Repair:
         """The history without snapshots that still cannot be read and that still no ref leads to.
 
         Raises:
-            ConflictError: somebody has made a ref to one of them.
+            ConflictError: a ref to one of them was made meanwhile.
         """
         files = RepositoryFiles(self.context.assets)
         now = RepairState(files, self.context.generation, info.branches, info.tags, {}, info)
@@ -308,7 +309,7 @@ class _Repair:
         afterwards.
 
         Raises:
-            ConflictError: somebody else has moved the branch, or the file is back.
+            ConflictError: another process has moved the branch, or the file is back.
         """
         refs, branch = self.context.refs, step.facts["branch"]
         tip, to = SnapshotId.parse(step.facts["from"]), SnapshotId.parse(step.facts["to"])
@@ -385,7 +386,7 @@ def _tidied(info: RepoInfo) -> Edit:
 
 
 def _with_config(info: RepoInfo, fix: ConfigFix) -> Edit | None:
-    """Another configuration, unless somebody has stored one that can be read meanwhile."""
+    """Another configuration, unless a readable one was stored meanwhile."""
     if not [*check_config(info.config, REPO_KEY)]:
         return None
     return Edit(UpdateType.ConfigChanged(), {"config": fix.config})
@@ -393,6 +394,6 @@ def _with_config(info: RepoInfo, fix: ConfigFix) -> Edit | None:
 
 def _changed_meanwhile() -> ConflictError:
     return ConflictError(
-        message="somebody else has changed the repository during its repair",
+        message="another process has changed the repository during its repair",
         kind=ErrorKind.REPO_INFO_UPDATED,
     )

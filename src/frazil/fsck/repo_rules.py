@@ -10,7 +10,7 @@ from typing import Final
 
 from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_repo_object import REPO_KEY
-from frazil.commit.file_refs import CONFIG_KEY, read_config
+from frazil.commit.config_file import CONFIG_KEY, read_config
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.flatbuf.reader import I32, U32, Table
 from frazil.formats.config_codec import config_from_map

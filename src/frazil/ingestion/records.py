@@ -13,13 +13,12 @@ from typing import Any, Final, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Array as Array
+from frazil.arrays import Shape as Shape
 from frazil.errors import ErrorKind, InvalidInputError, unsuitable
 from frazil.ids import utf8
 from frazil.masking import MaskedRecord
 from frazil.model.marks import GONE, INGEST, NAME_BYTES, STATE_BYTES, marks_of, packed
-
-Array: TypeAlias = npt.NDArray[Any]
-Shape: TypeAlias = tuple[int, ...]
 
 NO_BYTES: Final = b""
 PHONY: Final = "phony_dim_"

@@ -1,4 +1,4 @@
-"""Kinds of work that exclude each other: each says that it is at work, and then looks around.
+"""Kinds of work that exclude each other: each writes a note and then looks for those of others.
 
 Moving garbage to the trash or back copies bytes, and a purge that runs meanwhile would miss the
 copies. Snapshots that come back from the trash may get new refs, and a collection that has read the
@@ -40,7 +40,7 @@ class TrashWork(StrEnum):
 
     @property
     def folder(self) -> str:
-        """Where those are who do it."""
+        """The prefix of the notes of running jobs of this kind."""
         return f"{AT_WORK}{self.name.lower()}/"
 
 
@@ -51,12 +51,12 @@ class WorkNote:
     place: Storage
     key: str
     _renewed: float = field(default_factory=time.time)
-    """not the time since the start of the machine, which stands still while that sleeps"""
+    """wall-clock time: the monotonic clock stands still while the machine sleeps"""
     _is_lost: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def hold(self) -> None:
-        """Go on only if nobody may have taken this process for dead; renew the note if it is due.
+        """Refuse to go on if other jobs may count this one as dead; renew the note if that is due.
 
         Raises:
             ConflictError: it was not renewed for a day, so that others may have begun.
@@ -85,7 +85,7 @@ class WorkNote:
     def keep(self, ended: threading.Event) -> None:
         """Renew the note until the work has ended."""
         while not ended.wait(RENEWED_AFTER_S):
-            with suppress(FrazilError):  # the next time, or whoever does the work, finds out
+            with suppress(FrazilError):  # the next renewal, or the work itself, will raise it
                 self.hold()
 
 
@@ -94,7 +94,7 @@ def at_work(place: Storage, work: TrashWork) -> Iterator[WorkNote]:
     """Keep the other kinds of work away; the work asks the note again before each step.
 
     Raises:
-        ConflictError: somebody is at it.
+        ConflictError: another process does such work.
     """
     key = f"{work.folder}{ObjectId.random()}"
     place.put(key, b"")
@@ -120,7 +120,7 @@ def _require_none(place: Storage, work: TrashWork) -> None:
     for item in found:
         if limit is None or item.created_at >= limit:
             raise ConflictError(
-                message=f"somebody is {work} at the same time; try again later, or delete "
+                message=f"another process is {work} at the same time; try again later, or delete "
                 f"{item.key!r} if that process is dead",
                 kind=ErrorKind.REPO_INFO_UPDATED,
             )

@@ -1,4 +1,4 @@
-"""What may be garbage, found before the refs are read: so it is never what is written meanwhile.
+"""What may be garbage. It is found before the refs are read, so that new objects are never in it.
 
 A full collection lists everything. An incremental one looks at what expired snapshots referred to,
 and lists neither chunks nor manifests. The repo object says which ones have expired: it keeps
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from frazil.arrays import U8
 from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
@@ -22,7 +23,7 @@ from frazil.errors import InternalError
 from frazil.formats.repo_info import decode_repo_info
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import FileHistory, read_file_history
-from frazil.maintenance.id_sets import U8, RowSet, id_rows
+from frazil.maintenance.id_sets import RowSet, id_rows
 from frazil.maintenance.lineage import ids_where, pruned_logs, reachable
 from frazil.maintenance.listing import Objects, list_candidates, list_older, measured
 from frazil.maintenance.walk import FindChunks, WalkLimits, manifests_of
@@ -43,13 +44,13 @@ PHASES: Final = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Objects of which those are garbage that no ref needs."""
+    """Objects that are garbage unless a ref needs them."""
 
     snapshots: Objects
     logs: Objects
     manifests: Objects
     chunks: Callable[[Objects], Objects]
-    """given those of the manifests that are garbage"""
+    """finds the chunk objects, given the manifests that are garbage"""
     old_snapshots: U8
     """files of snapshots that are old, candidates or not; young ones are needed"""
     history: FileHistory | None = None

@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
+from frazil.arrays import U8, Mask, StructRows
 from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences
 from frazil.errors import FormatError
 from frazil.formats.manifest import decode_manifest
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import ID_NAME, parse_names
 from frazil.statistics.files import DroppedRows, drop_rows, list_files, loaded
-from frazil.statistics.records import RANGE_WIDTH, ROW, U8, Flags, Rows, located
+from frazil.statistics.records import RANGE_WIDTH, ROW, located
 from frazil.storage.assets import CHUNKS, MANIFESTS
 from frazil.storage.base import Storage
 from frazil.transaction.context import Context
@@ -32,10 +33,10 @@ def forget_collected(context: Context, gone: RowSet | None, before: datetime) ->
     there = _listed_chunks(context.storage) if gone is None else None
     named = _Named(context) if gone is None else None
 
-    def keep(rows: Rows) -> Flags:
+    def keep(rows: StructRows) -> Mask:
         owners = np.ascontiguousarray(rows["owner"][:, :ID_WIDTH])
         native = rows["kind"] == NATIVE
-        stays: Flags = ~native
+        stays: Mask = ~native
         if named is not None and stays.any():
             stays &= named.has(rows)
         if there is not None:
@@ -77,13 +78,13 @@ class _Named:
                     )
         return found
 
-    def has(self, rows: Rows) -> Flags:
+    def has(self, rows: StructRows) -> Mask:
         """Whether each row is about one of them, or may be."""
         keys = self._keys
         return np.ones(len(rows), np.bool_) if keys is None else keys.contains(_beginnings(rows))
 
 
-def _beginnings(rows: Rows) -> U8:
+def _beginnings(rows: StructRows) -> U8:
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
     return np.ascontiguousarray(plain[:, :RANGE_WIDTH])
 
@@ -96,15 +97,15 @@ def forget_erased(context: Context, ranges: RowSet, *, sources: bool) -> Dropped
     """
     objects = _objects(ranges)
 
-    def keep(rows: Rows) -> Flags:
+    def keep(rows: StructRows) -> Mask:
         return ~_tells(rows, objects, sources=sources)
 
     return drop_rows(context.place, keep)
 
 
-def _tells(rows: Rows, objects: RowSet, *, sources: bool) -> Flags:
+def _tells(rows: StructRows, objects: RowSet, *, sources: bool) -> Mask:
     owners, kind = np.ascontiguousarray(rows["owner"][:, :ID_WIDTH]), rows["kind"]
-    found: Flags = (kind == NATIVE) & objects.contains(owners)
+    found: Mask = (kind == NATIVE) & objects.contains(owners)
     found |= (kind == INLINE) | ((kind == VIRTUAL) & sources)
     return found
 

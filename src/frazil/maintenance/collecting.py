@@ -65,7 +65,7 @@ LONGEST_WRITE: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectionOptions:
-    """How garbage is removed: within which limits, and where to."""
+    """How garbage is removed: limits, and whether it goes to the trash."""
 
     walk: WalkLimits = field(default_factory=WalkLimits)
     deleting: DeleteLimits = field(default_factory=DeleteLimits)
@@ -87,15 +87,15 @@ def carry_out(
     """Delete what is still garbage of a plan, or put it aside; then also tell the batch's name.
 
     What is younger than a day by the clock of the store, or than `unsafe_minimum_age`, stays
-    even if the plan names it. What is garbage is worked out anew whenever the refs have overtaken
+    even if the plan names it. What is garbage is worked out again whenever refs have changed since
     the plan.
 
     Raises:
         InvalidInputError: the plan is that of another repository.
         StorageError: too many deletes in a row have failed.
         ConflictError: the repository is of another generation by now, or kept changing; or
-            garbage is to be put aside, if only for a while, and somebody is erasing data or
-            restoring garbage.
+            garbage is to be put aside, if only for a while, while another process erases data or
+            restores garbage.
     """
     require_writable(context, "collect garbage")
     if plan.url != context.storage.url:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Mask
 from frazil.bulk.engine import pace_for, spans
 from frazil.bulk.fetch import ChunkReferences, fetch_into
 from frazil.bulk.pack import Choice, Encoded, Packing, PackWriter, chosen_packing
@@ -32,8 +33,6 @@ from frazil.storage.pool import ahead
 from frazil.transaction.context import Context
 from frazil.transaction.working import WorkingState
 
-I64: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 MIN_DEAD_SHARE: Final = 0.3
 """Objects with a smaller unused share stay: more than two bytes would be copied to free one."""
 
@@ -184,7 +183,7 @@ def plan_rows(
     return ChosenRows(rows, int(chosen.sum()), int(dead[chosen].sum()))
 
 
-def _used(number: I64, offset: I64, length: I64, count: int) -> tuple[I64, Flags]:
+def _used(number: I64, offset: I64, length: I64, count: int) -> tuple[I64, Mask]:
     """Bytes of each object that references use, and whether it may hold anything else."""
     order = np.lexsort((length, offset, number))
     columns = np.stack([number, offset, length])[:, order]

@@ -181,7 +181,7 @@ def require_old(items: list[Listed], limit: datetime | None, action: str) -> Non
         newest = max(young, key=lambda item: item.created_at)
         raise SessionStateError(
             f"cannot {action}: {len(young)} of its files are younger than files must be that are "
-            "deleted; try again later, or lower unsafe_minimum_age if nobody else uses the "
+            "deleted; try again later, or lower unsafe_minimum_age if no other process uses the "
             "repository",
             kind=ErrorKind.NOT_ALLOWED,
             key=newest.key,

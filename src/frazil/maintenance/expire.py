@@ -2,9 +2,9 @@
 
 With a repo object this is one rewrite of it. Where snapshot files name their parents, the oldest
 snapshot that stays in each ref's history is rewritten in place, under the same id, as a child of
-the root. What only expired snapshots need can go with them: what they refer to is a short list of
-candidates, found without a listing, and what any other snapshot refers to is taken off it. What is
-younger than the floor of all deletions stays.
+the root. Files that only expired snapshots need can be deleted with them: the candidates are what
+expired snapshots refer to, found without a listing, minus what any other snapshot refers to. Files
+younger than the minimum age of all deletions stay.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from frazil.arrays import Mask
 from frazil.commit.base import MAIN, attempts
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
 from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs
@@ -26,7 +27,7 @@ from frazil.maintenance.deleting import DeleteLimits, deletable_before
 from frazil.maintenance.file_history import FileHistory, KnownSnapshot, read_file_history
 from frazil.maintenance.garbage import counted, plan_collection
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.lineage import Mask, carried_marks, drop_snapshots, ids_where, mask_of
+from frazil.maintenance.lineage import carried_marks, drop_snapshots, ids_where, mask_of
 from frazil.maintenance.listing import END_OF_TIME
 from frazil.maintenance.walk import FindChunks, WalkLimits, native_chunks
 from frazil.model.history import Metadata, Micros, RepoInfo, UpdateType, to_micros
@@ -50,7 +51,7 @@ class RefExpiration:
     """the snapshot that becomes a child of the root"""
     root: SnapshotId | None = None
     metadata: Metadata = field(default_factory=dict)
-    """of the adopted one, with the marks of those between: their work stays done"""
+    """of the adopted one, with the marks of expired commits, so that their work is not repeated"""
 
 
 def expire_by_files(

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U8
 from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.ids import SnapshotId
-from frazil.maintenance.id_sets import U8, RowSet, id_rows
+from frazil.maintenance.id_sets import RowSet, id_rows
 from frazil.maintenance.listing import ID_NAME, batched
 from frazil.maintenance.tuning import PREFETCH
 from frazil.model.history import ManifestFile, SnapshotEntry

@@ -106,7 +106,7 @@ def _needed_by_repo_object(
 ) -> tuple[_Needed, frozenset[SnapshotId]]:
     """A snapshot without ref goes when its file is old; a young one may be a running job's.
 
-    What a young one descends from stays too: somebody may make a branch of it, with its history.
+    The ancestors of a young one stay too: a branch may be made of it, and needs its history.
     """
     if not _tips(info):
         raise no_roots()

@@ -1,4 +1,4 @@
-"""A collection of garbage as a thing of its own: made, printed, and kept as JSON.
+"""Plans of garbage collections, which can be printed and stored as JSON.
 
 Between making a plan and carrying it out anything may be published. So a plan is only a list of
 candidates: what is garbage among them is worked out again, from the references of that moment.
@@ -18,12 +18,7 @@ import numpy as np
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, crockford_many
-from frazil.maintenance.candidates import (
-    PHASES,
-    of_everything,
-    of_expired,
-    unused_attribute_files,
-)
+from frazil.maintenance.candidates import PHASES, of_everything, of_expired, unused_attribute_files
 from frazil.maintenance.deleting import safe_cutoff
 from frazil.maintenance.garbage import CollectionPlan, counted, plan_collection
 from frazil.maintenance.listing import ID_NAME, Objects, parse_names

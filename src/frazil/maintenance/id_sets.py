@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U8, U64, ByteStrings
 from frazil.ids import ObjectId
 from frazil.maintenance.tuning import MIN_PENDING
 from frazil.model.chunks import ChunkTable, ChunkType
-
-U8: TypeAlias = npt.NDArray[np.uint8]
-U64: TypeAlias = npt.NDArray[np.uint64]
-Keys: TypeAlias = npt.NDArray[np.bytes_]
 
 ID_WIDTH: Final = ObjectId.width
 MAX_END: Final = np.uint64(2**64 - 1)
@@ -25,8 +22,8 @@ class RowSet:
 
     def __init__(self, width: int = ID_WIDTH) -> None:
         self._width = width
-        self._sorted: Keys = np.zeros(0, f"S{width}")
-        self._pending: list[Keys] = []
+        self._sorted: ByteStrings = np.zeros(0, f"S{width}")
+        self._pending: list[ByteStrings] = []
         self._count = 0
 
     def add(self, rows: U8) -> None:
@@ -61,7 +58,7 @@ class RowSet:
         self._settle()
         return len(self._sorted)
 
-    def _keys(self, rows: U8) -> Keys:
+    def _keys(self, rows: U8) -> ByteStrings:
         # numpy ignores zeros at the end of such texts, which equal widths make harmless.
         return np.ascontiguousarray(rows).view(f"S{self._width}").ravel()
 

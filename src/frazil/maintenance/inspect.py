@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.flatbuf.reader import Buffer
 from frazil.formats.config_codec import config_map_from_yaml

@@ -11,16 +11,14 @@ from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import U8, Mask
 from frazil.errors import FormatError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.id_sets import U8
 from frazil.model.history import Metadata, SnapshotTable
 from frazil.model.marks import MARK_KEYS, merged_marks, with_marks
 from frazil.model.snapshots import NO_PARENT
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Link: TypeAlias = tuple[SnapshotId | None, list[SnapshotId]]
 """A parent and the ancestors between, oldest first, whose logs are taken over."""
 
@@ -87,7 +85,7 @@ def drop_snapshots(table: SnapshotTable, gone: Mask, *, to_root: bool) -> Snapsh
 def carried_marks(table: SnapshotTable, gone: Mask) -> dict[SnapshotId, Metadata]:
     """New metadata of those that a cut makes children of the root: with the marks of all between.
 
-    Work that was done once stays done, although the commits that say so leave the history.
+    So work that is marked as done is not repeated when the commits with the marks expire.
     """
     if not any(key.encode() in table.columns.arena for key in MARK_KEYS):
         return {}  # without marks, the metadata of a long history need not be read

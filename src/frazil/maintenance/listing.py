@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U8, U64
 from frazil.ids import ALPHABET, crockford_many
-from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.tuning import HEADS_AT_ONCE, NAMES_AT_ONCE
 from frazil.model.history import Micros, to_micros
 from frazil.storage.base import Storage
@@ -29,8 +30,6 @@ def batched(items: Iterable[T], size: int) -> Iterator[Sequence[T]]:
     while group := tuple(islice(rest, max(1, size))):
         yield group
 
-
-U64: TypeAlias = npt.NDArray[np.uint64]
 
 ID_LETTERS: Final = 20
 ID_NAME: Final = re.compile(f"[{ALPHABET}]{{19}}[0G]")

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import I64, U8, Mask
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.expire import expire
-from frazil.maintenance.id_sets import ID_WIDTH, U8
+from frazil.maintenance.id_sets import ID_WIDTH
 from frazil.maintenance.listing import batched
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
 from frazil.maintenance.tuning import SNAPSHOTS_AT_ONCE
@@ -32,8 +32,6 @@ from frazil.transaction.context import Context
 
 UsageBy: TypeAlias = Literal["array", "snapshot", "branch"]
 BY: Final = ("array", "snapshot", "branch")
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Numbers: TypeAlias = npt.NDArray[np.int64]
 PartKey: TypeAlias = tuple[ManifestId, NodeId]
 """The references of one array in one manifest."""
 
@@ -184,10 +182,10 @@ class _Tree:
 class _Index:
     """Every range that manifests refer to, numbered."""
 
-    lengths: Numbers
-    objects: Numbers
+    lengths: I64
+    objects: I64
     """number of the object that a range lies in"""
-    parts: dict[PartKey, Numbers]
+    parts: dict[PartKey, I64]
     usage: dict[PartKey, Usage]
 
     @classmethod
@@ -214,7 +212,7 @@ class _Index:
         parts = {key: number[a:b] for key, (a, b) in spans.items()}
         return cls(lengths, objects, parts, usage)
 
-    def numbers(self, keys: Iterable[PartKey]) -> Numbers:
+    def numbers(self, keys: Iterable[PartKey]) -> I64:
         """The ranges that some references name."""
         is_named = np.zeros(len(self.lengths), np.bool_)
         for key in keys:
@@ -222,7 +220,7 @@ class _Index:
                 is_named[self.parts[key]] = True
         return np.flatnonzero(is_named)
 
-    def dead(self, tree: _Tree, kept: set[SnapshotId] | None) -> tuple[Flags, Flags]:
+    def dead(self, tree: _Tree, kept: set[SnapshotId] | None) -> tuple[Mask, Mask]:
         """Ranges that would be freed if only some snapshots stayed, and those left in objects."""
         count = len(self.lengths)
         is_dead = np.zeros(count, np.bool_)
@@ -239,10 +237,10 @@ class _Index:
         self,
         owner: tuple[str, str],
         keys: Iterable[PartKey],
-        numbers: Numbers,
-        is_unique: Flags,
-        free: Flags,
-        stranded: Flags,
+        numbers: I64,
+        is_unique: Mask,
+        free: Mask,
+        stranded: Mask,
     ) -> Share:
         """What an owner refers to."""
         lengths = self.lengths[numbers]
@@ -259,7 +257,7 @@ class _Index:
         )
 
 
-def _distinct(rows: U8) -> tuple[U8, Numbers]:
+def _distinct(rows: U8) -> tuple[U8, I64]:
     """Different rows, those of one object side by side, and which of them each row is."""
     words = np.ascontiguousarray(rows).view(np.uint64)  # far quicker to sort than texts
     order = np.lexsort(words.T[::-1])

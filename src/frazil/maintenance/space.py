@@ -12,9 +12,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U8
 from frazil.commit.base import RefStore
 from frazil.ids import ManifestId, SnapshotId
-from frazil.maintenance.id_sets import U8, RowSet
+from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.walk import WalkLimits, over_manifests, reachable_manifests
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.history import SnapshotEntry

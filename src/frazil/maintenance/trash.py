@@ -143,7 +143,7 @@ def restore_trash(
     Raises:
         NotFoundError: there is no such batch.
         StorageError: an object could not be put back; those before it were.
-        ConflictError: somebody is erasing data, or moving garbage to the trash, at the same time.
+        ConflictError: another process erases data, or moves garbage to the trash, at that time.
     """
     require_writable(context, "restore garbage")
     if dry_run:
@@ -209,9 +209,9 @@ def _restore(
 
 
 def _put_one_back(place: Storage, above: str, attributes: Attributes, key: str) -> bool:
-    """Put an object back; False if somebody has deleted it for good, or put it back, meanwhile.
+    """Put an object back; False if another process has deleted or restored it meanwhile.
 
-    One that is there stays as it is: an expiry may have rewritten what somebody else has put back.
+    An object that exists is not replaced: an expiry may have rewritten it since it was restored.
     """
     data = place.get(key)
     if data is not None:
@@ -247,7 +247,7 @@ def empty_trash(
     above = f"{TRASH}{batch}/" if batch else TRASH
     old = [item for item in context.place.list(above) if is_older(item.created_at, older_than)]
     if any(item.key.startswith(AT_WORK) for item in old):
-        # Whatever age the caller thinks safe, who is at work keeps others away.
+        # Notes of running jobs are kept for a day, whatever age the caller thinks safe.
         day = safe_cutoff(context.place, older_than, None, dry_run=dry_run)
         old = [i for i in old if not i.key.startswith(AT_WORK) or is_older(i.created_at, day)]
     if not dry_run:

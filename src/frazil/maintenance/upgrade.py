@@ -6,21 +6,21 @@ what they have committed until then is in the repo object that takes changes, wh
 An upgrade may be interrupted anywhere and run again.
 
 A file that was a ref gets a content that no client of version 1, ours or the official one, can
-commit upon: it names a snapshot that there is not. Each file is replaced only in the version that
+commit upon: it names a snapshot that does not exist. Each file is replaced only in the version that
 was read, so that a commit comes either before its fence, and is taken over, or is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from frazil.commit.base import MAIN, attempts, create_object, later_than
 from frazil.commit.by_ref_file import JSON_FILE, RefFileRefs
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.closing import UNDER_WAY, is_under_way
-from frazil.commit.file_refs import CONFIG_KEY, being_undone, taken_over
+from frazil.commit.closing import UNDER_WAY, being_undone, is_under_way, taken_over
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -47,17 +47,16 @@ from frazil.formats.ref_files import (
 from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
 from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import read_file_history
+from frazil.maintenance.reconstructed_log import RefLineages, synthetic_log
 from frazil.maintenance.tuning import PREFETCH
 from frazil.model.config import StorageRetriesSettings
 from frazil.model.history import (
     JSON,
-    Micros,
     RepoAvailability,
     RepoInfo,
     SnapshotEntry,
     StoredStatus,
     UpdateEntry,
-    UpdateKind,
     UpdateLog,
     UpdateType,
 )
@@ -155,8 +154,6 @@ def _target(storage: Storage, key: str) -> SnapshotId | None:
 
 
 UPGRADE: Final = ErrorKind.INVALID_REPOSITORY_MIGRATION
-STEP: Final = 1000
-"""Microseconds between a commit and the refs that were made for it."""
 
 
 def upgrade_v1_to_v2(
@@ -174,7 +171,7 @@ def upgrade_v1_to_v2(
     Raises:
         SessionStateError: there is nothing to upgrade.
         ReadOnlyError: the storage cannot be written to.
-        ConflictError: the repository kept changing, or somebody else has just upgraded it.
+        ConflictError: the repository kept changing, or another process has just upgraded it.
     """
     if not context.storage.can_write:
         raise ReadOnlyError(
@@ -206,7 +203,7 @@ def _announce(context: Context, info: RepoInfo) -> None:
     made = create_repo_object(context.storage, replace(info, status=status), level)
     if isinstance(made, LostRace):
         raise ConflictError(
-            message="somebody else has upgraded this repository; open it again",
+            message="another process has upgraded this repository; open it again",
             kind=ErrorKind.REPO_INFO_UPDATED,
         )
 
@@ -343,7 +340,7 @@ def _require_known(storage: Storage, info: RepoInfo, old: RefSet) -> None:
 def _delete_old_files(context: Context, refs: RepoObjectRefs) -> None:
     """Delete refs and configuration of v1, the main branch first.
 
-    Without it old clients find no repository. Only fences are deleted, which nobody builds upon.
+    Without it old clients find no repository. Only fences are deleted: no commit follows them.
 
     Raises:
         SessionStateError: an old client has gone on using them.
@@ -366,61 +363,3 @@ def _delete_old_files(context: Context, refs: RepoObjectRefs) -> None:
             key=failed[0][0],
             files=len(failed),
         )
-
-
-# --- an operations log for a repository that never kept one ---
-
-
-@dataclass(frozen=True, slots=True)
-class RefLineages:
-    """The history of each ref, from which an operations log is reconstructed.
-
-    Lineages are newest first; `times` tells when each reachable snapshot was written.
-    """
-
-    main: Sequence[SnapshotEntry]
-    branches: Mapping[str, Sequence[SnapshotEntry]]
-    """without main"""
-    tags: Mapping[str, SnapshotId]
-    deleted_tags: Mapping[str, SnapshotId]
-    times: Mapping[SnapshotId, Micros]
-
-    @property
-    def root_time(self) -> Micros:
-        """When the repository was created."""
-        return self.main[-1].flushed_at
-
-
-def synthetic_log(old: RefLineages) -> list[UpdateEntry]:
-    """A reconstructed operations log, oldest first; times ascend strictly, as in a real one."""
-    events = sorted(_events(old), key=lambda event: event[0])
-    entries: list[UpdateEntry] = []
-    last = -1
-    for time, kind in events:
-        last = max(time, last + 1)
-        entries.append(UpdateEntry(kind, last))
-    return entries
-
-
-def _events(old: RefLineages) -> Iterator[tuple[Micros, UpdateKind]]:
-    yield old.root_time, UpdateType.RepoInitialized()
-    listed = {entry.id for entry in old.main}
-    yield from _commits(MAIN, old.main[:-1])
-    for name, lineage in old.branches.items():
-        yield lineage[0].flushed_at + STEP, UpdateType.BranchCreated(name)
-        yield from _commits(name, [entry for entry in lineage if entry.id not in listed])
-        listed.update(entry.id for entry in lineage)
-    for name, target in old.tags.items():
-        yield _time(old, target) + STEP, UpdateType.TagCreated(name)
-    for name, target in old.deleted_tags.items():
-        yield _time(old, target) + STEP, UpdateType.TagCreated(name)
-        yield _time(old, target) + 2 * STEP, UpdateType.TagDeleted(name, target)
-
-
-def _commits(branch: str, lineage: Sequence[SnapshotEntry]) -> Iterable[tuple[Micros, UpdateKind]]:
-    for entry in reversed(lineage):
-        yield entry.flushed_at, UpdateType.NewCommit(branch, entry.id)
-
-
-def _time(old: RefLineages, snapshot_id: SnapshotId) -> Micros:
-    return old.times.get(snapshot_id, old.root_time)

@@ -9,12 +9,13 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from frazil.arrays import U8
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import InternalError
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
-from frazil.maintenance.id_sets import U8, RowSet
+from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.lineage import ids_where, reachable
 from frazil.maintenance.listing import batched
 from frazil.maintenance.tuning import DECODED_REF_BYTES

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from frazil.arrays import U32
 from frazil.commit.by_repo_object import require_moves
 from frazil.errors import (
     ConflictError,
@@ -25,7 +26,7 @@ from frazil.merging.records import (
     MergeStatus,
     conflicts_summary,
 )
-from frazil.merging.states import U32, StoredState
+from frazil.merging.states import StoredState
 from frazil.merging.three_way import (
     MergedNode,
     MergeInputs,

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from frazil.arrays import U32
 from frazil.formats.zarr_meta import STRUCTURE, ArrayMeta, parse_node, regular_chunk_shape
 from frazil.ids import ChunkId
 from frazil.masking import shown_url
@@ -22,16 +23,15 @@ from frazil.merging.records import (
     ConflictKind,
     Contested,
     MergeConflict,
-    Outcome,
+    Resolution,
     chunk_sample,
 )
-from frazil.merging.states import U32, ChunkDelta, common, outside
+from frazil.merging.states import ChunkDelta, common, outside
 from frazil.model.chunks import ChunkTable, InlineRef, NativeRef, VirtualRef
-from frazil.model.documents import read_document
+from frazil.model.documents import Document, read_document
 from frazil.model.nodes import ArrayNode
 
-Document: TypeAlias = dict[str, Any]
-Settle: TypeAlias = Callable[[MergeConflict], Outcome]
+Settle: TypeAlias = Callable[[MergeConflict], Resolution]
 
 ATTRIBUTES: Final = "attributes"
 SHAPE: Final = "shape"
@@ -227,7 +227,7 @@ def _document(sides: ArraySides, merged: Document) -> bytes:
 # --- structure ---
 
 
-def _structure_side(sides: ArraySides, settle: Settle) -> Outcome:
+def _structure_side(sides: ArraySides, settle: Settle) -> Resolution:
     """The side whose structure, shape and chunks are taken as a whole; None to merge them."""
     base, ours, theirs = map(structure, sides.texts)
     if equal_json(ours, theirs) and sides.is_of_one_rank:

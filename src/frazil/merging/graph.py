@@ -26,9 +26,9 @@ class Commit:
     is_readable: bool = True
     """its snapshot file exists, or so history says"""
     is_expired: bool = False
-    """it left the history by expiry, not as a branch that was merged and deleted"""
+    """whether it expired; else it was on a merged branch that was deleted"""
     is_partial: bool = False
-    """what it merged is gone, and was too much to be named in full"""
+    """whether it merged more snapshots than it names, and those are gone"""
 
 
 class _Paint(IntFlag):
@@ -135,7 +135,7 @@ class Graph:
     # --- asking ---
 
     def is_ancestor(self, one: SnapshotId, of: SnapshotId) -> bool:
-        """Whether everything that a snapshot has went into another."""
+        """Whether a snapshot is an ancestor of another, merges included."""
         return one == of or self.common((one,), (of,), strict=False).bases == (one,)
 
     def common(
@@ -159,7 +159,8 @@ class Graph:
     ) -> dict[SnapshotId, _Paint]:
         """Go back from both sides, newest first, until only what both have is left.
 
-        Parents are older than their children, so a snapshot has all its paint when it comes up.
+        Parents are older than their children, so all its children have marked a snapshot when it
+        is visited.
         """
         painted: dict[SnapshotId, _Paint] = {}
         queue: list[tuple[Micros, SnapshotId]] = []
@@ -262,7 +263,7 @@ def was_adopted(context: Context, snapshot_id: SnapshotId, root: SnapshotId) -> 
 def expired_base(snapshot_id: SnapshotId) -> SessionStateError:
     """The error for versions that can no longer be compared."""
     return SessionStateError(
-        "what both sides have in common has expired and is gone, so it is not known who changed "
+        "the common ancestor of both sides has expired, so it is not known which side changed "
         "what; name a snapshot to compare with as the base",
         kind=ErrorKind.MERGE_BASE_EXPIRED,
         snapshot=snapshot_id,

@@ -119,7 +119,7 @@ def _join(one: Triple, other: Triple) -> Triple:
 # --- places ---
 
 MAX_ROUNDS = 64
-"""A tangle of moves that is not undone after so many looks at all nodes is left to people."""
+"""Passes over all nodes to resolve moves; what is unresolved after these is a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class PlaceTree:
     kept: set[int] = field(default_factory=set)
     """those whose deletion was decided against"""
     gone: dict[int, Side] = field(default_factory=dict)
-    """those that went by decision, and for which side it was"""
+    """nodes deleted by a resolved conflict, and the side that won"""
 
     def on(self, side: Side, number: int) -> Node | None:
         """A node as a side has it."""

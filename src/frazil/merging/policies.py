@@ -1,4 +1,4 @@
-"""Who decides conflicts: a side for all, rules by path, or a function; and what was decided."""
+"""How conflicts are resolved: one side for all, rules by path, or a function; and the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import is_below
-from frazil.merging.records import ConflictKind, Contested, MergeConflict, Outcome, Side
+from frazil.merging.records import ConflictKind, Contested, MergeConflict, Resolution, Side
 
 Policy: TypeAlias = str | Mapping[str, str] | Callable[[MergeConflict], str | None]
 """`fail`, `ours`, `theirs`; those by path pattern, the first that matches; or a function."""
@@ -80,11 +80,11 @@ class Ledger:
         self._decide = decide
         self.conflicts: list[MergeConflict] = []
         self.contested: set[int] = set()
-        """nodes, by number, of which a base cannot say what is in them"""
+        """nodes, by number, whose content is undecided in a merged base"""
         self.displaced: set[int] = set()
-        """those of which it cannot say where they are"""
+        """nodes whose place is undecided in a merged base"""
 
-    def settle(self, conflict: MergeConflict, numbers: Iterable[int] = ()) -> Outcome:
+    def settle(self, conflict: MergeConflict, numbers: Iterable[int] = ()) -> Resolution:
         """Decide a conflict; `numbers` are of the nodes that it is about as a whole."""
         if self._decide is None:
             is_moved = conflict.kind == ConflictKind.MOVED

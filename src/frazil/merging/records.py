@@ -33,13 +33,13 @@ class Contested:
         self.mark = f"contested {ObjectId.random()}"
 
 
-Outcome: TypeAlias = "Side | Contested | None"
+Resolution: TypeAlias = "Side | Contested | None"
 SHOWN_CHUNKS: Final = 16
 """Chunks of a conflict that are listed; the others are counted."""
 
 
 class ConflictKind(StrEnum):
-    """What both sides did that does not go together."""
+    """Kinds of conflicts."""
 
     ATTRIBUTE = "attribute"
     """one attribute got two values"""

@@ -1,4 +1,4 @@
-"""One commit's change made elsewhere, forwards (cherry-pick) or backwards (revert)."""
+"""The change of one commit applied to a branch: cherry-pick, or inverted: revert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several commits of a branch made one; what follows them is repeated upon it.
+"""Squash: several commits of a branch become one, and later commits are rewritten on top of it.
 
 New snapshots are written with the nodes and manifests of the old ones, then the branch is
 pointed to them by compare-and-swap. The old ones stay until garbage collection.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from frazil.arrays import Coords
 from frazil.commit.base import later_than
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, SnapshotId
@@ -27,7 +25,6 @@ from frazil.model.nodes import ArrayNode, GroupNode, Node, segment_order
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.transaction.context import Context
 
-Coords: TypeAlias = npt.NDArray[np.uint32]
 SHOWN_MESSAGES = 50
 """Messages of squashed commits that the new message lists."""
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U32, Mask, Rows
 from frazil.errors import SnapshotNotFoundError
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ABSENT, ChunkTable, ChunkType
@@ -24,10 +25,6 @@ from frazil.model.strings import merge_pools
 from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid, unique_coords
 from frazil.transaction.working import WorkingState
-
-U32: TypeAlias = npt.NDArray[np.uint32]
-Rows: TypeAlias = npt.NDArray[np.intp]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +194,7 @@ class LoggedChunks:
 
     chunks: Mapping[NodeId, U32] = field(default_factory=dict)
     unsure: frozenset[NodeId] = frozenset()
-    """arrays whose shape may have changed on the way, which drops chunks without a word"""
+    """arrays whose shape may have changed in between, which drops chunks that no log lists"""
 
     def of(self, node: ArrayNode) -> U32 | None:
         """The coordinates that may have changed; None where the logs do not tell."""

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I32, U8, U32, U64, Rows
 from frazil.ids import ChunkId
 from frazil.masking import MaskedRecord
 from frazil.model.lookup import ABSENT as ABSENT
@@ -23,12 +24,6 @@ from frazil.model.settings import NamedInt
 from frazil.model.strings import NO_STRINGS as NO_STRINGS
 from frazil.model.strings import StringPool as StringPool
 from frazil.model.strings import gather_runs
-
-U8: TypeAlias = npt.NDArray[np.uint8]
-U32: TypeAlias = npt.NDArray[np.uint32]
-U64: TypeAlias = npt.NDArray[np.uint64]
-I32: TypeAlias = npt.NDArray[np.int32]
-Rows: TypeAlias = npt.NDArray[np.intp]
 
 
 class ChunkType(NamedInt):

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U32, Rows
 from frazil.errors import ErrorKind, InternalError
-from frazil.model.chunks import COLUMNS, U32, ChunkTable, ChunkType, Rows
+from frazil.model.chunks import COLUMNS, ChunkTable, ChunkType
 from frazil.model.lookup import ABSENT, ascending_order, is_ascending
 from frazil.model.nodes import Coordinates
 from frazil.model.strings import merge_pools

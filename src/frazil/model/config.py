@@ -292,7 +292,7 @@ class RepositoryConfig(SettingsRecord):
         return split_sizes(self.manifest, path, names, list(grid))
 
     def tells_splitting(self) -> bool:
-        """Whether somebody has said how manifests are split; if not, arrays decide by size."""
+        """Whether a split rule is configured. Otherwise arrays are split by size."""
         return self.manifest is not None and self.manifest.splitting is not None
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Coords
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.documents import document_of
@@ -20,7 +21,6 @@ from frazil.model.nodes import ArrayNode, Node, segment_order
 
 LoadTable: TypeAlias = Callable[[ArrayNode], ChunkTable]
 """Fetch all references of an array that lie in its grid."""
-Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
 def derived_log(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from frazil.masking import safe
-from frazil.model.lanes import Row, lay_out
+from frazil.model.lanes import GraphRow, lay_out
 from frazil.model.values import SnapshotInfo
 
 _PALETTE: Final = ("#7AA800", "#A653FF", "#E4572E", "#2E86AB", "#D4A017", "#17A398")
@@ -58,7 +58,7 @@ class AncestryGraph:
 
     def __str__(self) -> str:
         lines: list[str] = []
-        before: Row | None = None
+        before: GraphRow | None = None
         for row, after in zip(self._rows, [*self._rows[1:], None], strict=False):
             if before is not None:
                 lines.append(self._gap(before, row))
@@ -76,7 +76,7 @@ class AncestryGraph:
 
     # --- terminal ---
 
-    def _gap(self, before: Row, row: Row) -> str:
+    def _gap(self, before: GraphRow, row: GraphRow) -> str:
         """The line between two rows: every lane that leads from one to the other."""
         alive: dict[int, int] = {}
         for line in before.lines:
@@ -86,7 +86,7 @@ class AncestryGraph:
             self._paint("│", alive[i]) + " " if i in alive else "  " for i in range(self._width)
         )
 
-    def _rail(self, before: Row | None, row: Row, after: Row | None) -> str:
+    def _rail(self, before: GraphRow | None, row: GraphRow, after: GraphRow | None) -> str:
         """The lanes beside a commit; what joins it from above, or leaves it, goes across."""
         cells, across = [0] * self._width, [0] * self._width
         colours: dict[int, int] = {}
@@ -129,7 +129,7 @@ class AncestryGraph:
             shown.append(self._paint("─", beams[lane]) if across[lane] else " ")
         return "".join(shown[:-1])
 
-    def _caption(self, row: Row) -> str:
+    def _caption(self, row: GraphRow) -> str:
         names = [
             self._style(name, _TAG_COLOUR if is_tag else _colour(row.colour), bold=True)
             for name, is_tag in self._labels.get(row.snapshot.id, ())
@@ -194,7 +194,7 @@ class AncestryGraph:
         stroke = "currentColor" if self._plain else _colour(colour)
         return f'<path d="{path}" fill="none" stroke="{stroke}" stroke-width="2" />'
 
-    def _dot(self, row: Row, y: int) -> str:
+    def _dot(self, row: GraphRow, y: int) -> str:
         fill = "currentColor" if self._plain else _colour(row.colour)
         names = ", ".join(
             f'<tspan font-weight="bold"{self._fill(row.colour, is_tag)}>{html.escape(name)}</tspan>'
@@ -232,7 +232,7 @@ class AncestryGraph:
         return "\n".join(lines) + "\n"
 
 
-def _leaves(line: tuple[int, int, int], row: Row, after: Row) -> bool:
+def _leaves(line: tuple[int, int, int], row: GraphRow, after: GraphRow) -> bool:
     """Whether a line goes across beside the commit it comes from; others do where they end."""
     begin, end, _ = line
     goes_on = any(one == other == begin for one, other, _ in row.lines)

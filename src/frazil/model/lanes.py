@@ -14,11 +14,11 @@ from frazil.model.lineage import other_parents
 from frazil.model.values import SnapshotInfo
 
 MOST_LANES: Final = 64
-"""Lanes whose lines are drawn; of more nobody could follow one."""
+"""Lanes whose lines are drawn; the lines of more could not be followed by eye."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GraphRow:
     """One commit; `lines` go from a lane of this row to a lane of the next, each of a colour."""
 
     snapshot: SnapshotInfo
@@ -54,7 +54,7 @@ def parents_of(snapshot: SnapshotInfo) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *others)))
 
 
-def lay_out(snapshots: Sequence[SnapshotInfo], first: str | None = None) -> list[Row]:
+def lay_out(snapshots: Sequence[SnapshotInfo], first: str | None = None) -> list[GraphRow]:
     """Give each commit a row below its children; `first`, a tip, gets the first lane."""
     known = {each.id: each for each in snapshots}
     parents = {
@@ -62,7 +62,7 @@ def lay_out(snapshots: Sequence[SnapshotInfo], first: str | None = None) -> list
         for key, each in known.items()
     }
     steps = list(_steps(known, parents, first))
-    rows: list[Row] = []
+    rows: list[GraphRow] = []
     for number, step in enumerate(steps):
         after = steps[number + 1] if number + 1 < len(steps) else None
         lines = {
@@ -70,7 +70,7 @@ def lay_out(snapshots: Sequence[SnapshotInfo], first: str | None = None) -> list
             for begin, end, wanted, colour in step.below
         }
         rows.append(
-            Row(
+            GraphRow(
                 step.snapshot,
                 step.lane,
                 step.colour,

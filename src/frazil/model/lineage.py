@@ -24,7 +24,7 @@ SQUASHED: Final = "frazil.squashed"
 REWRITTEN_FROM: Final = "frazil.rewritten_from"
 """the snapshot that this one repeats upon another parent"""
 NAMED_COMMITS: Final = 1000
-"""Merged snapshots that a merge commit names; of more, nobody can tell once they are gone."""
+"""Merged snapshots that a merge commit names at most. Others are unknown once they have expired."""
 
 
 def merge_metadata(

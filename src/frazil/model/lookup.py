@@ -9,17 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from math import prod
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, U32, Rows
 from frazil.model.nodes import Coordinates
 from frazil.model.tuning import DENSE_CELLS, DENSE_SHARE
-
-U32: TypeAlias = npt.NDArray[np.uint32]
-I64: TypeAlias = npt.NDArray[np.int64]
-Rows: TypeAlias = npt.NDArray[np.intp]
 
 ABSENT: Final = -1
 MAX_KEY: Final = 2**63 - 1

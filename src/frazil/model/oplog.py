@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Self, TypeAlias, overload
+from typing import Any, Final, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, StructRows
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.ids import SnapshotId, utf8
 from frazil.model.plain import MAX_MICROS
 from frazil.model.updates import StoredStatus, UnknownUpdate, UpdateEntry, UpdateKind, UpdateType
-
-I64: TypeAlias = npt.NDArray[np.int64]
 
 TEXT_END = 1
 """A text ends in a NUL; other bytes end in nothing."""
@@ -94,8 +93,6 @@ def copy_frames(arena: bytes, starts: I64, sizes: I64, end: int) -> tuple[bytes,
     return copy, np.cumsum(spans) - spans
 
 
-Rows: TypeAlias = npt.NDArray[np.void]
-
 ROW: Final = np.dtype(
     [
         ("tag", "u1"),
@@ -161,7 +158,7 @@ _TAGS: Final = {shape.record: tag for tag, shape in SHAPES.items()}
 class UpdateColumns:
     """`rows` point into `arena` for text and into `statuses`."""
 
-    rows: Rows
+    rows: StructRows
     statuses: tuple[StoredStatus, ...]
     arena: bytes
 

@@ -48,7 +48,7 @@ def _commits(pages: Iterable[HistoryPage]) -> Iterator[list[SnapshotInfo]]:
     is_read = False
     for page in pages:
         made = list(map(object.__new__, repeat(SnapshotInfo, len(page))))
-        if is_read:  # who has looked at the commits before will look at these
+        if is_read:  # a caller that read the fields of earlier commits will read these too
             for commit, fields in zip(made, page.shown, strict=True):
                 commit.__dict__.update(zip(COMMIT_FIELDS, fields, strict=True))
         else:

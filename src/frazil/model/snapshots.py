@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import StructRows
 from frazil.errors import ErrorKind, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.ids import SnapshotId, crockford_many
 from frazil.model.oplog import BLOB_END, TEXT_END, WrittenRows, append_frames, with_row
 from frazil.model.plain import EPOCH, MAX_MICROS, Metadata, Micros, ValueCodec
-
-Rows: TypeAlias = npt.NDArray[np.void]
 
 ROW: Final = np.dtype(
     [
@@ -61,8 +60,8 @@ class SnapshotEntry:
 class SnapshotColumns:
     """`rows` ascend by id; they point into `items`, into `pruned`, and with those into `arena`."""
 
-    rows: Rows
-    items: Rows
+    rows: StructRows
+    items: StructRows
     pruned: tuple[SnapshotId, ...]
     arena: bytes
 
@@ -364,7 +363,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         except UnicodeDecodeError as error:
             raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
 
-    def messages(self, rows: Rows) -> list[str]:
+    def messages(self, rows: StructRows) -> list[str]:
         """The messages of some rows."""
         arena = self.columns.arena
         starts = rows["message_at"]
@@ -374,7 +373,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
         except UnicodeDecodeError as error:
             raise FormatError("damaged file: text is not UTF-8", key=self._key) from error
 
-    def metadata_of(self, rows: Rows) -> list[Metadata]:
+    def metadata_of(self, rows: StructRows) -> list[Metadata]:
         """The metadata of some rows."""
         spans = zip(rows["item_at"].tolist(), rows["item_count"].tolist(), strict=True)
         try:
@@ -428,7 +427,7 @@ class SnapshotTable(Mapping[SnapshotId, SnapshotEntry]):
 
 
 def _reordered(
-    columns: SnapshotColumns, rows: Rows, order: npt.NDArray[np.intp]
+    columns: SnapshotColumns, rows: StructRows, order: npt.NDArray[np.intp]
 ) -> SnapshotColumns:
     """The rows picked by `order`, with parent links that follow them."""
     # One more place, so that "no parent" (-1) maps to itself.

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from operator import itemgetter, ne
-from typing import Final, TypeAlias, overload
+from typing import Final, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I32, I64, U8
 from frazil.model.tuning import DEDUPE_TEXTS, LONG_RUN, SAMPLED_TEXTS, TEXTS_AT_ONCE
-
-U8: TypeAlias = npt.NDArray[np.uint8]
-I32: TypeAlias = npt.NDArray[np.int32]
-I64: TypeAlias = npt.NDArray[np.int64]
 
 
 class StringPool(Sequence[str]):

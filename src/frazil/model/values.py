@@ -105,7 +105,7 @@ class ConflictType(NamedInt):
     DeleteOfUpdatedArray = 9
     DeleteOfUpdatedGroup = 10
     MoveOperationCannotBeRebased = 11
-    ReliedUponChanged = 100  # ours: somebody else changed what a plan had read
+    ReliedUponChanged = 100  # ours: another commit changed what a plan had read
 
     def __repr__(self) -> str:
         return self.name

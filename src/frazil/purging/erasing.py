@@ -13,9 +13,10 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U8
 from frazil.ids import NodeId, crockford_many
 from frazil.maintenance.deleting import delete_keys
-from frazil.maintenance.id_sets import ID_WIDTH, U8, RowSet
+from frazil.maintenance.id_sets import ID_WIDTH, RowSet
 from frazil.maintenance.listing import parse_names
 from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
@@ -24,7 +25,7 @@ from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage
 from frazil.storage.pool import fan_out
 
-Spans: TypeAlias = npt.NDArray[np.int64]
+ByteSpans: TypeAlias = npt.NDArray[np.int64]
 """(n, 2): begin and end."""
 REPLACED: Final = Attributes(is_chunk=True)
 OVERWRITTEN_AT_ONCE: Final = 4
@@ -37,7 +38,7 @@ class Erasure:
 
     deleted: U8
     """ids of objects that nothing else is in"""
-    overwritten: dict[bytes, Spans]
+    overwritten: dict[bytes, ByteSpans]
     """the bytes that others need, of the other objects"""
     bytes_erased: int
     shared: tuple[NodeId, ...]
@@ -75,7 +76,7 @@ def _columns(ranges: U8) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     return offset.astype(np.int64), length.astype(np.int64)
 
 
-def _spans_by_object(ranges: U8) -> dict[bytes, Spans]:
+def _spans_by_object(ranges: U8) -> dict[bytes, ByteSpans]:
     """Ranges as begins and ends, by object."""
     if not len(ranges):
         return {}
@@ -103,7 +104,7 @@ def erase(storage: Storage, plan: Erasure) -> None:
     _empty_trash_of(storage, plan)
 
 
-def _overwrite(storage: Storage, name: bytes, kept: Spans) -> None:
+def _overwrite(storage: Storage, name: bytes, kept: ByteSpans) -> None:
     """Write an object anew, with zeros in place of the bytes that no reference needs.
 
     Others may be erasing other bytes of it, which must not come back; and it must never be there

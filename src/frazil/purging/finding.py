@@ -1,8 +1,4 @@
-"""Finds what to erase: which nodes, in which snapshots, logs, manifests and objects.
-
-A snapshot that differs little from the one before is written with the bytes of that one, in which
-nodes that were deleted or changed since lie dead. Nobody reads them, but they are there.
-"""
+"""Finds what to erase: which nodes, in which snapshots, logs, manifests and objects."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.arrays import U8, Mask
 from frazil.bulk.grid import array_layout, grid_of
 from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
@@ -27,13 +24,12 @@ from frazil.errors import (
     NodeNotFoundError,
     SnapshotNotFoundError,
 )
-from frazil.formats.envelope import FileKind, unseal
 from frazil.formats.manifest import decode_manifest
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import ID_LISTS, decode_log
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
-from frazil.maintenance.id_sets import U8, RowSet
+from frazil.maintenance.id_sets import RowSet
 from frazil.maintenance.listing import ID_NAME, batched
 from frazil.maintenance.space import RANGE_WIDTH, native_ranges
 from frazil.maintenance.trash import TRASH
@@ -41,49 +37,12 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.documents import document_of
 from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode
-from frazil.purging.records import Flags, PurgeTarget
+from frazil.purging.records import PurgeTarget
+from frazil.purging.snapshot_bytes import holds_ids, holds_path
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Storage
 from frazil.storage.pool import fan_out
 from frazil.transaction.context import Context
-
-LENGTH: Final = 4
-"""Bytes before a text that tell how long it is; a zero follows it."""
-
-
-def holds_path(blob: bytes, path: str, *, key: str) -> bool:
-    """Whether a snapshot file has, somewhere, a text that is a path or one below it."""
-    body = unseal(blob, FileKind.SNAPSHOT, key=key).body
-    raw = path.encode()
-    if path == "/":
-        return False  # every file holds it, and what is below it has no common name
-    for at in _places(body, raw):
-        size = int.from_bytes(body[at - LENGTH : at], "little") if at >= LENGTH else 0
-        end = at + size
-        is_text = len(raw) <= size and end < len(body) and body[end] == 0
-        if is_text and (size == len(raw) or body[at + len(raw)] == ord("/")):
-            return True
-    return False
-
-
-def _places(body: bytes, raw: bytes) -> Iterator[int]:
-    at = body.find(raw)
-    while at >= 0:
-        yield at
-        at = body.find(raw, at + 1)
-
-
-def holds_ids(blob: bytes, nodes: Collection[NodeId], *, key: str) -> bool:
-    """Whether a snapshot file has, somewhere, the id of one of some nodes."""
-    body = unseal(blob, FileKind.SNAPSHOT, key=key).body
-    wanted = np.frombuffer(b"".join(nodes), "<u8")
-    width = NodeId.width
-    for shift in range(width):  # ids are aligned to nothing
-        count = max(0, len(body) - shift) // width
-        if np.isin(np.frombuffer(body, "<u8", count, shift if count else 0), wanted).any():
-            return True
-    return False
-
 
 DAMAGED: Final = f"{OVERWRITTEN}damaged.snapshots."
 """How the keys begin under which repair keeps snapshot files that could not be read."""
@@ -145,7 +104,7 @@ def find(context: Context, wanted: PurgeTarget, own: Collection[str] = ()) -> Pu
     target, traces = _identified(storage, wanted)
     found = PurgeMatches(target, known_history(context), own=frozenset(own))
     if target.region is None:
-        # Nobody can tell what a damaged snapshot holds.
+        # The contents of a damaged snapshot are unknown.
         kept = (item.key for item in storage.list(OVERWRITTEN))
         found.loose.update(key for key in kept if key.startswith(DAMAGED))
     _look_at_snapshots(storage, found, traces)
@@ -192,7 +151,7 @@ def _file_history(context: Context, refs: RefFileRefs) -> dict[SnapshotId, Snaps
     """What the refs lead to, as one state of the repository.
 
     Refs and snapshot files are read one after the other. Where something is missing and the
-    refs have moved since, somebody else has rewritten the history in between: it is read again.
+    refs have moved since, another process has rewritten the history in between: it is read again.
     """
     tips = _tips(refs)
     for _ in attempts(context.config.update_retries()):
@@ -223,7 +182,7 @@ def stored_snapshots(storage: Storage) -> Iterator[tuple[str, Snapshot]]:
     """Every snapshot file, also those that were put aside, by key.
 
     Raises:
-        FormatError: one is damaged; nobody could say what it holds.
+        FormatError: one is damaged, so that its contents are unknown.
     """
     for key, blob in snapshot_blobs(storage):
         yield key, decode_snapshot(blob, key=key)
@@ -338,7 +297,7 @@ def _look_at_manifests(storage: Storage, found: PurgeMatches) -> None:
 
 def _rows_to_go(
     found: PurgeMatches, manifest_id: ManifestId, node_id: NodeId, table: ChunkTable
-) -> Flags:
+) -> Mask:
     """The references of an array whose chunks have cells to erase."""
     if found.target.region is None:
         return np.ones(len(table), np.bool_)

@@ -44,7 +44,6 @@ from frazil.purging.finding import (
     PurgeMatches,
     all_ranges,
     find,
-    holds_ids,
     keys_of_kind,
     known_history,
     snapshot_blobs,
@@ -52,6 +51,7 @@ from frazil.purging.finding import (
 )
 from frazil.purging.records import PurgeReport, PurgeTarget, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
+from frazil.purging.snapshot_bytes import holds_ids
 from frazil.storage.assets import CHUNKS, SNAPSHOTS, log_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED
@@ -65,7 +65,7 @@ LEFT_BY_UPGRADES: Final = (
     PRESERVED,
     *METADATA_FOLDERS,
 )
-"""Folders of files that go when somebody cleans up after an upgrade."""
+"""Folders of files that the cleanup after an upgrade deletes."""
 
 
 def purge(
@@ -85,7 +85,7 @@ def purge(
         NodeNotFoundError: no snapshot has, or had, a node there.
         SessionStateError: an upgrade has left files that hold it as well, or a file that holds
             it is younger than a day by the clock of the store, or than `unsafe_minimum_age`.
-        ConflictError: somebody is putting back what is in the trash at the same time.
+        ConflictError: another process is restoring from the trash at the same time.
     """
     wanted = PurgeTarget(node_path("/" + path.strip("/")), parse_region(region))
     if not dry_run:
@@ -125,7 +125,7 @@ def _purge(
     report = _report_of(context, found, plan, rewriter)
     rewriter.require_written()  # once more: a collection may have run at that very moment
     _destroy(context, found, plan, rewriter, batch, delete_backups=delete_backups)
-    note.hold()  # who thought that we were dead may have copied what was erased since
+    note.hold()  # fails if another job took this one for dead: it may have copied erased bytes
     if isinstance(context.refs, RepoObjectRefs):
         # The newest backup is what repair begins with, and must name snapshots that exist.
         context.refs.edit(lambda _: Edit(UpdateType.GCRan(), {}))
@@ -229,7 +229,7 @@ def _rewrite(
                 raise InternalError("unknown way to keep refs")
         if is_done:
             return found
-        # Somebody has committed: what they wrote is looked at, the rest is known already.
+        # Another process has committed: only its new files have to be searched.
         found = _joined(found, find(context, found.target, rewriter.written))
         rewriter.target = rewriter.blanker.target = found.target
     raise InternalError("attempts ended without an error")
@@ -247,7 +247,7 @@ def _joined(old: PurgeMatches, new: PurgeMatches) -> PurgeMatches:
 
 
 def _swap_repo_object(refs: RepoObjectRefs, found: PurgeMatches, rewriter: Rewriter) -> bool:
-    """Replace snapshots in the repo object; False when there are some that nobody looked at."""
+    """Replace snapshots in the repo object; False if it lists some that were not examined."""
     is_done = False
 
     def change(info: RepoInfo) -> Edit | None:
@@ -317,7 +317,7 @@ def _is_known(context: Context, found: PurgeMatches, rewriter: Rewriter) -> bool
 def _is_settled(
     context: Context, found: PurgeMatches, rewriter: Rewriter, batch: str, note: WorkNote
 ) -> bool:
-    """Look once more before bytes go; False when somebody has come back to what shall go.
+    """Check again before bytes are erased; False if a ref leads to an old snapshot again.
 
     Where a ref may be made to any snapshot file, the old ones are put aside before, under the name
     of a batch: a writer that makes a ref checks whether its snapshot is there, and this looks at

@@ -9,17 +9,17 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Mask
 from frazil.bulk.grid import Grid
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.ids import NodeId, is_below
 
-Region: TypeAlias = tuple[tuple[int, int | None], ...]
+CellRanges: TypeAlias = tuple[tuple[int, int | None], ...]
 """Per axis the first cell and the one past the last, None for the end of the array."""
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
-def parse_region(region: Sequence[slice | tuple[int, int | None]] | None) -> Region | None:
+def parse_region(region: Sequence[slice | tuple[int, int | None]] | None) -> CellRanges | None:
     """A region from slices or pairs.
 
     Raises:
@@ -49,7 +49,7 @@ class PurgeTarget:
     """What shall be erased: nodes, whatever their paths were, or a region of them."""
 
     path: str
-    region: Region | None = None
+    region: CellRanges | None = None
     nodes: frozenset[NodeId] = frozenset()
 
     def names(self, path: str) -> bool:
@@ -58,7 +58,7 @@ class PurgeTarget:
             return path != "/"
         return path == self.path or (self.region is None and is_below(path, self.path))
 
-    def meets(self, grid: Grid, coords: npt.NDArray[np.integer]) -> Flags:
+    def meets(self, grid: Grid, coords: npt.NDArray[np.integer]) -> Mask:
         """Which chunks hold cells of the region."""
         met = np.ones(len(coords), np.bool_)
         columns = coords.astype(np.int64)
@@ -94,7 +94,7 @@ class PurgeReport(ReportView):
     """What an erasure did, or would do."""
 
     path: str
-    region: Region | None
+    region: CellRanges | None
     applied: bool
     paths: tuple[str, ...] = ()
     """all paths that the erased nodes ever had"""

@@ -29,7 +29,7 @@ from frazil.transaction.context import Context
 from frazil.transaction.long_open import require_objects, was_long_ago
 from frazil.transaction.working import WorkingState
 
-Key: TypeAlias = tuple[ChunkRef, Coordinates, bytes]
+ChunkVersion: TypeAlias = tuple[ChunkRef, Coordinates, bytes]
 AT_ONCE: Final = 8
 """Chunks in memory at a time."""
 
@@ -261,7 +261,7 @@ class Blanker:
     state: WorkingState
     """to read chunks and to store them"""
     target: PurgeTarget
-    done: dict[Key, ChunkRef | None] = field(default_factory=dict)
+    done: dict[ChunkVersion, ChunkRef | None] = field(default_factory=dict)
     stored: list[str] = field(default_factory=list)
     """keys of the chunk objects that were written"""
     dropped: int = 0
@@ -289,7 +289,7 @@ class Blanker:
         changes = ChunkTable.from_refs(table.ndim, changed)
         return overlay(table, changes, np.array(gone, np.uint32).reshape(-1, table.ndim))
 
-    def _blank_one(self, layout: ArrayLayout, key: Key) -> ChunkRef | None:
+    def _blank_one(self, layout: ArrayLayout, key: ChunkVersion) -> ChunkRef | None:
         """A chunk without the region; None where nothing is left of it."""
         ref, coords, _ = key
         starts, sizes = _box(layout.grid, coords)

@@ -19,7 +19,7 @@ from frazil.ids import SnapshotId
 from frazil.model.history import Metadata
 from frazil.model.values import ConflictSolver, SessionMode
 from frazil.operations import Effect, Version, verb
-from frazil.repository.checks import AuditReport, Check, Run, as_checks, run_checks
+from frazil.repository.checks import AuditReport, Check, CheckFunction, as_checks, run_checks
 from frazil.repository.reports import Namespace
 from frazil.session import Session
 from frazil.transaction.changeset import ChangeSet
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from frazil.statistics.analyzing import Analysis
 
 
-Keep: TypeAlias = Literal["never", "on_failure", "always"]
+KeepBranch: TypeAlias = Literal["never", "on_failure", "always"]
 KEEP: Final = ("never", "on_failure", "always")
 AUDIT: Final = "frazil.audit"
 """Key of commit metadata that holds the report."""
@@ -164,12 +164,12 @@ class Audit(Namespace):
     def staged(
         self,
         branch: str,
-        checks: Iterable[Check | Run] = (),
+        checks: Iterable[Check | CheckFunction] = (),
         audit_branch: str | None = None,
         *,
         message: str = "staged changes",
         metadata: dict[str, Any] | None = None,
-        keep_audit_branch: Keep = "on_failure",
+        keep_audit_branch: KeepBranch = "on_failure",
         rebase_with: ConflictSolver | None = None,
         rebase_tries: int = 100,
     ) -> Iterator[Session]:
@@ -214,7 +214,7 @@ class Audit(Namespace):
         audit: str,
         base: str,
         own: set[SnapshotId],
-        keep: Keep,
+        keep: KeepBranch,
         error: BaseException | None,
     ) -> None:
         """Delete the audit branch, unless it shall be kept; a failure is not an error.

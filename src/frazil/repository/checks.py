@@ -11,7 +11,7 @@ from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.session import Session
 
-Run: TypeAlias = Callable[[Any], object]
+CheckFunction: TypeAlias = Callable[[Any], object]
 """The function of a check: takes a read-only session or a dataset, returns the verdict."""
 
 
@@ -24,7 +24,7 @@ class Check:
     or a text, which says what is wrong, or when it raises an `AssertionError`.
     """
 
-    run: Run
+    run: CheckFunction
     name: str = ""
     takes: Literal["session", "dataset"] = "session"
     group: str | None = None
@@ -80,7 +80,7 @@ class AuditReport(ReportView):
         }
 
 
-def as_checks(given: Iterable[Check | Run]) -> tuple[Check, ...]:
+def as_checks(given: Iterable[Check | CheckFunction]) -> tuple[Check, ...]:
     """Checks, some of which are given as plain functions.
 
     Raises:

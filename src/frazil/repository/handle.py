@@ -61,7 +61,7 @@ class RepositoryHandle(HasRepr):
 
     @property
     def attribution(self) -> Attribution:
-        """Who the requests are made for."""
+        """The labels that requests carry in their User-Agent."""
         return self._attribution
 
     @property
@@ -86,7 +86,7 @@ class RepositoryHandle(HasRepr):
         yield Field("config", Verbatim("<RepositoryConfig ...>"))
 
     def save_config(self) -> None:
-        """Store the configuration in force, for everybody who opens the repository later.
+        """Store the configuration in force, for all later openings of the repository.
 
         What this handle changed since it was opened is changed in what is stored now, so that
         settings that others saved meanwhile stay.

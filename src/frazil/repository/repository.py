@@ -76,7 +76,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
 
         Raises:
             InvalidInputError: the place is not empty, or no repository may be made there.
-            ConflictError: somebody else created one at the same time.
+            ConflictError: another process created one at the same time.
         """
         log.debug("Creating Repository")
         place, generation = _as_storage(storage), _chosen(spec_version)
@@ -145,7 +145,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
                 )
             except (ConflictError, InvalidInputError):
                 if detect_generation(place) is None:
-                    raise  # else somebody created it meanwhile
+                    raise  # else another process created it meanwhile
         return cls.open(place, config, authorize_virtual_chunk_access, attribution)
 
     @staticmethod
@@ -209,7 +209,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
 
         Args:
             storage: where the repository is.
-            confirm: must be the same place again, as text, so that nobody does this by accident.
+            confirm: must be the same place again, as text, as a guard against accidents.
 
         Raises:
             StorageError: an object could not be deleted.
@@ -223,7 +223,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
         require(place)
         keys = [item.key for item in place.list("")]
         entry_points = [*filter(is_entry_point, keys)]
-        # First, so that nobody opens a half-deleted repository.
+        # Entry points first: a half-deleted repository must not open.
         require_deleted(place.delete_many(entry_points))
         require_deleted(place.delete_many([key for key in keys if key not in set(entry_points)]))
         return len(keys)

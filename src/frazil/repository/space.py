@@ -345,7 +345,7 @@ class Space(Namespace):
         Args:
             path: of an array or a group, now or at any time before.
             region: cells of the array, as slices; None for the whole node.
-            confirm: the path again, so that nobody does this by accident.
+            confirm: the path again, as a guard against accidents.
             dry_run: only tell what would be erased.
             delete_backups: also delete backups of the repo object, and with them the older part
                 of the operations log; they name old snapshots and hold no values. One of the

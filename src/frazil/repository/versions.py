@@ -44,7 +44,7 @@ class Versions(Namespace):
             source: the version whose changes are wanted.
             into: the branch that gets them.
             message: of the merge commit.
-            policy: who decides conflicts.
+            policy: how conflicts are resolved.
             ff: move the branch where it only lags behind (True), never (False), or `only` so.
             base: what to compare both with, when history cannot tell any more.
             dry_run: only report what would be done, conflicts included.
@@ -79,7 +79,7 @@ class Versions(Namespace):
             snapshot: the commit: an id, its beginning, or a ref.
             onto: the branch that gets the change.
             message: of the new commit.
-            policy: who decides conflicts.
+            policy: how conflicts are resolved.
             dry_run: only report what would be done, conflicts included.
             metadata: of the new commit.
 
@@ -109,7 +109,7 @@ class Versions(Namespace):
             snapshot: the commit: an id, its beginning, or a ref.
             on: the branch that gets the new commit.
             message: of the new commit.
-            policy: who decides conflicts.
+            policy: how conflicts are resolved.
             dry_run: only report what would be done, conflicts included.
             metadata: of the new commit.
 

@@ -93,7 +93,7 @@ class Session(SnapshotView):
     def rely_on(self, *paths: str, values: bool = True) -> None:
         """Declare nodes that this session has read and that must not change before the commit.
 
-        It is then a conflict if somebody else has changed, deleted or created a node at one of
+        It is then a conflict if another commit has changed, deleted or created a node at one of
         these paths, although this session does not write it.
 
         Args:
@@ -348,7 +348,7 @@ class ForkSession(Session):
     def with_nodes_of(cls, session: Session) -> ForkSession:
         """A fork that carries the nodes of a session as they are now, and none of its chunks.
 
-        `Session.fork` writes files for workers to see, which nobody needs after the commit. This
+        `Session.fork` writes files for workers to read, which are garbage after the commit. This
         is for jobs whose tasks hand back references to chunks: it leaves no files.
         """
         with session.state.lock:

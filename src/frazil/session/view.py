@@ -163,7 +163,7 @@ class SnapshotView(HasRepr):
         """Refuse to pickle a session whose copy could never be committed."""
         if not self.read_only:
             raise ValueError(
-                "a writable session cannot be pickled, because nobody could commit the changes "
+                "a writable session cannot be pickled, because nothing could commit the changes "
                 "of the copy; send the workers forks made with Session.fork() and merge them "
                 "with Session.merge(), or use to_icechunk of frazil.xarray to write dask arrays"
             )

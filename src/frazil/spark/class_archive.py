@@ -59,7 +59,7 @@ def archive_name(java: str) -> ArchiveName:
 
 
 def archived_classes(java: str | None) -> tuple[str, ...]:
-    """Options that let Java use the archive, if there is one that nobody else could have made."""
+    """Options that let Java use the archive, if no other user could have made it."""
     file = None if java is None else archive_name(java).whole()
     if file is None:
         return ()
@@ -67,7 +67,7 @@ def archived_classes(java: str | None) -> tuple[str, ...]:
         own_folder(file.parent, PURPOSE)
     except StorageError:  # Spark starts without it, and `frazil prepare-spark` tells why
         return ()
-    # An archive that does not fit is no reason to bother anybody: Java goes on without it.
+    # An archive that does not fit needs no message: Java goes on without it.
     quiet = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
     return (f"-XX:SharedArchiveFile={file}", "-XX:+VerifySharedSpaces", *quiet)
 

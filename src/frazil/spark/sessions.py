@@ -292,5 +292,5 @@ def _pass_on(reading: int, to: int) -> None:
     with os.fdopen(reading, "rb") as said, os.fdopen(to, "wb", buffering=0) as out:
         for line in said:
             if not line.startswith(_NOTICE):
-                with contextlib.suppress(OSError):  # nobody listens any more
+                with contextlib.suppress(OSError):  # the reader has gone
                     out.write(line)

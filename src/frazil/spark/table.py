@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from frazil.spark.jobs.value_diffs import DiffBy, diff_values
 from frazil.spark.location import location_of
-from frazil.spark.reading.read import read, storage_texts
+from frazil.spark.options.written import storage_texts
+from frazil.spark.reading.read import read
 from frazil.spark.runner import SparkRunner
 from frazil.spark.sessions import session
 from frazil.spark.tasks import local_frame

@@ -12,7 +12,7 @@ import pyarrow as pa
 import zstandard
 
 import frazil
-from frazil.commit.base import gone
+from frazil.commit.refusals import gone
 from frazil.errors import invalid_option
 from frazil.ids import SnapshotId
 from frazil.model.chunks import ChunkTable
@@ -28,9 +28,9 @@ from frazil.spark.location import (
     named_request,
     reachable_target,
 )
+from frazil.spark.options.written import as_text
 from frazil.spark.reading.columns import arrow_schema, row_batch
 from frazil.spark.tuning import ANSWER_BYTES, LEAST_TASKS, MOST_TASKS
-from frazil.texts import as_text
 from frazil.tip import Tip
 from frazil.transaction.opened import context_of
 
@@ -122,7 +122,7 @@ class JobEnds:
         return tip.writable_session()
 
     def require_source(self) -> None:
-        """Refuse what was made of a snapshot that somebody has taken away meanwhile.
+        """Refuse the result if the snapshot that it was made of has been erased or collected.
 
         What was read last may have been erased by then. Where the same branch is read and
         changed, the commit notices that.
@@ -158,7 +158,7 @@ def ends_of(
     is_same = source.is_tip_of(into) or (follows_branch and source.ref is None)
     if tip is None or not is_same:
         return JobEnds(source, source.pin(repository), goal.location, into, tip, False)
-    # What is changed must be what was read, also when somebody commits just now.
+    # What is changed must be what was read, even if a commit lands at this moment.
     pinned = Pinned(source.location, tip.snapshot_id)
     return JobEnds(source, pinned, goal.location, into, tip, True)
 

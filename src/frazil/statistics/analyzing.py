@@ -1,4 +1,4 @@
-"""Reading chunks that have no statistics yet, and keeping what they hold.
+"""`analyze`: reads chunks that have no statistics yet, and stores their statistics.
 
 A job asks the files of statistics which chunks of a version are known, has a runner read the rest,
 and writes what comes back to new files. It does so from time to time, so that little is lost when
@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from frazil.arrays import StructRows
 from frazil.bulk.fetch import ChunkReferences, check_length, fetch_into
 from frazil.errors import FormatError, FrazilError, InvalidInputError, StorageError
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, is_below, node_path
@@ -26,7 +27,6 @@ from frazil.statistics.measuring import measure
 from frazil.statistics.publishing import store_rows
 from frazil.statistics.records import (
     Decoding,
-    Rows,
     decoding_of,
     found_in,
     identified,
@@ -64,7 +64,7 @@ class Analysis:
     files: int = 0
     """files that were written"""
     files_merged: int = 0
-    """files that are fewer, because small ones were put together"""
+    """by how many files there are fewer, because small ones were merged"""
     problems: tuple[str, ...] = ()
     """the first few of what went wrong"""
 
@@ -81,7 +81,7 @@ class _Portion:
 class _Answer:
     """What became of a portion: rows with their keys, and what went wrong."""
 
-    rows: Rows
+    rows: StructRows
     bytes_read: int
     problems: tuple[str, ...]
     failed: int
@@ -112,7 +112,7 @@ def analyze(
         return analysis
     sizes = [int(each.table.length.sum()) for each in plan.portions]
     counts = [len(each.table) for each in plan.portions]
-    held: dict[bytes, list[Rows]] = {}
+    held: dict[bytes, list[StructRows]] = {}
     read = failed = files = 0
     problems: list[str] = []
     for number, answer in run_with_progress(
@@ -196,7 +196,7 @@ class _Plan:
         if found is None:
             found = read_index(place, decoding.id)
             if found.disputed:
-                # One of the files is wrong, and nobody knows which: these chunks are read again.
+                # One of the files is wrong, and it is unknown which: these chunks are read again.
                 put_together(place, decoding.id)
             self._indexes[decoding.id] = found
         return found
@@ -277,7 +277,7 @@ def _enter(
     data: Bytes,
     full: tuple[int, ...],
     inside: tuple[int, ...],
-    rows: Rows,
+    rows: StructRows,
     row: int,
 ) -> None:
     """Enter what a chunk holds into its row.

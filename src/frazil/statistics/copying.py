@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from frazil.arrays import ByteStrings
 from frazil.bulk.fetch import ChunkReferences
 from frazil.model.chunks import ChunkTable
 from frazil.statistics.files import read_index, store
-from frazil.statistics.records import Keys, decoding_of, identified, row_keys
+from frazil.statistics.records import decoding_of, identified, row_keys
 from frazil.storage.base import Storage
 from frazil.transaction.working import WorkingState
 
 
 def copy_statistics(state: WorkingState, tables: Mapping[str, ChunkTable], target: Storage) -> int:
     """Copy what is known of the chunks in some tables of arrays; tell how many rows there were."""
-    wanted: dict[bytes, list[Keys]] = {}
+    wanted: dict[bytes, list[ByteStrings]] = {}
     for path, table in tables.items():
         decoding = decoding_of(state.array(path))
         if decoding is not None and len(table):

@@ -1,8 +1,8 @@
 """Files of statistics: written once under random names, merged when they are read.
 
 They lie below `frazil/statistics/`, in a folder for each decoding, beside the repository's own
-files, which nothing of the format looks at. What is in them is foreign as everything that comes
-from storage: sizes are checked before memory is taken, and a damaged file is no file.
+files; other clients ignore them. Like all bytes from storage they are untrusted: sizes are checked
+before memory is allocated, and a damaged file counts as missing.
 
 A file is created empty and filled by a conditional write. A purge deletes empty files too, so that
 a slow writer cannot fill its file with statistics of data that were erased meanwhile.
@@ -21,20 +21,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from frazil.arrays import I64, ByteStrings, Mask, StructRows
 from frazil.errors import ConflictError, ErrorKind, FormatError, StorageError
 from frazil.formats.envelope import body_compressor, justified, unpack
-from frazil.statistics.records import (
-    I64,
-    KEY_WIDTH,
-    RANGE_WIDTH,
-    ROW,
-    Flags,
-    Keys,
-    Rows,
-    blank_rows,
-    found_in,
-    row_keys,
-)
+from frazil.statistics.records import KEY_WIDTH, RANGE_WIDTH, ROW, blank_rows, found_in, row_keys
 from frazil.storage.base import Listed, LostRace, Storage, Version
 
 PREFIX: Final = "frazil/statistics/"
@@ -46,13 +36,13 @@ FILE_ROWS: Final = 1 << 18
 INDEX_ROWS: Final = 1 << 22
 """At most so many rows are read; readers see no statistics of further chunks."""
 COPIES: Final = 3 * ROW.itemsize
-"""Bytes that it takes to put a row in its place."""
+"""Bytes of memory that sorting needs for each row."""
 FILE_BYTES: Final = FILE_ROWS * ROW.itemsize + (1 << 20)
 TRIES: Final = 5
-"""How often somebody who erases may be in the way."""
+"""Attempts to write, or to delete rows, while other processes change the same files."""
 _NAME: Final = re.compile(re.escape(PREFIX) + r"([0-9a-f]{32})/[0-9a-z]{1,64}")
 
-Keep: TypeAlias = Callable[[Rows], Flags]
+KeepRows: TypeAlias = Callable[[StructRows], Mask]
 """Tells which rows stay."""
 
 log = logging.getLogger(__name__)
@@ -61,15 +51,15 @@ log = logging.getLogger(__name__)
 # --- one file ---
 
 
-def encode(decoding: bytes, rows: Rows) -> bytes:
+def encode(decoding: bytes, rows: StructRows) -> bytes:
     """The file of some rows."""
-    # Byte by byte of all rows: neighbours are alike then, and take half the room.
+    # Transposed to columns of bytes, which compress to half the size.
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
     body = body_compressor(3).compress(np.ascontiguousarray(plain.T).tobytes())
     return HEADER.pack(MAGIC, decoding, len(rows)) + body
 
 
-def decode(blob: bytes, key: str) -> tuple[bytes, Rows]:
+def decode(blob: bytes, key: str) -> tuple[bytes, StructRows]:
     """The decoding and the rows of a file.
 
     Raises:
@@ -103,7 +93,7 @@ def decoding_in(key: str) -> bytes:
     return bytes.fromhex(key[len(PREFIX) :].partition("/")[0])
 
 
-def load_file(place: Storage, item: Listed) -> Rows | None:
+def load_file(place: Storage, item: Listed) -> StructRows | None:
     """The rows of a file; None when it has gone, or is not filled yet.
 
     Raises:
@@ -117,7 +107,7 @@ def load_file(place: Storage, item: Listed) -> Rows | None:
 
 
 def store(
-    place: Storage, decoding: bytes, rows: Rows, is_allowed: Callable[[], bool] = lambda: True
+    place: Storage, decoding: bytes, rows: StructRows, is_allowed: Callable[[], bool] = lambda: True
 ) -> list[str] | None:
     """Write rows to new files and return their keys; None if that is not allowed any more.
 
@@ -151,7 +141,7 @@ def _made_empty(place: Storage, decoding: bytes) -> tuple[str, Version]:
 
 def loaded(
     place: Storage, items: Iterable[Listed], *, strict: bool = False
-) -> Iterator[tuple[Listed, Rows]]:
+) -> Iterator[tuple[Listed, StructRows]]:
     """The rows of files; those that cannot be read are left out with a warning.
 
     Raises:
@@ -176,13 +166,13 @@ def loaded(
 class StatisticsIndex:
     """Rows by their keys, ascending; keys that files disagree about are not in it."""
 
-    keys: Keys
-    rows: Rows
+    keys: ByteStrings
+    rows: StructRows
     files: int = 0
     disputed: int = 0
     """keys for which files differ"""
 
-    def find(self, wanted: Rows) -> I64:
+    def find(self, wanted: StructRows) -> I64:
         """The rows with the keys of others; -1 where there is none."""
         return found_in(self.keys, row_keys(wanted))
 
@@ -196,7 +186,7 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Stat
     Raises:
         FormatError: with `strict`, a file is damaged.
     """
-    parts: list[Rows] = []
+    parts: list[StructRows] = []
     for item, rows in _bounded(loaded(place, list_files(place, decoding), strict=strict)):
         if rows is None:
             log.warning("there are more statistics than are used, %s and others", item.key)
@@ -205,7 +195,9 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Stat
     return merged(parts) if parts else NOTHING
 
 
-def _bounded(found: Iterable[tuple[Listed, Rows]]) -> Iterator[tuple[Listed, Rows | None]]:
+def _bounded(
+    found: Iterable[tuple[Listed, StructRows]],
+) -> Iterator[tuple[Listed, StructRows | None]]:
     """Files as long as there is room for their rows; then None, and no more are read.
 
     Many short files can unpack to much together, and putting rows in order takes copies.
@@ -220,7 +212,7 @@ def _bounded(found: Iterable[tuple[Listed, Rows]]) -> Iterator[tuple[Listed, Row
         yield item, rows
 
 
-def merged(parts: list[Rows]) -> StatisticsIndex:
+def merged(parts: list[StructRows]) -> StatisticsIndex:
     """Rows of several files by their keys."""
     rows = np.concatenate(parts) if parts else blank_rows(0)
     order = np.argsort(row_keys(rows), kind="stable")
@@ -241,7 +233,7 @@ def merged(parts: list[Rows]) -> StatisticsIndex:
 def put_together(place: Storage, decoding: bytes) -> int:
     """Make few files of many of one decoding; tell how many have gone."""
     sources: list[str] = []
-    parts: list[Rows] = []
+    parts: list[StructRows] = []
     for item, rows in _bounded(loaded(place, list_files(place, decoding))):
         if rows is None:
             return 0
@@ -272,7 +264,7 @@ class DroppedRows:
     files: int = 0
 
 
-def drop_rows(place: Storage, keep: Keep, before: datetime | None = None) -> DroppedRows:
+def drop_rows(place: Storage, keep: KeepRows, before: datetime | None = None) -> DroppedRows:
     """Drop rows from all files, or from those written before a time; damaged files go as a whole.
 
     Without `before` it repeats this until nothing is left, also while others write.
@@ -298,7 +290,7 @@ def drop_rows(place: Storage, keep: Keep, before: datetime | None = None) -> Dro
     )
 
 
-def _forget(place: Storage, item: Listed, keep: Keep) -> int | None:
+def _forget(place: Storage, item: Listed, keep: KeepRows) -> int | None:
     """Drop rows of one file and tell how many; None if others were there first."""
     if not item.size_bytes:
         _delete(place, item.key)  # its writer cannot fill it any more
@@ -339,12 +331,12 @@ def _delete(place: Storage, key: str) -> None:
 class Checksums:
     """The crc32c of stored bytes, by where these are."""
 
-    ranges: Keys
+    ranges: ByteStrings
     crc32c: I64
     damaged: tuple[FormatError, ...] = ()
     """of files that could not be read"""
 
-    def of(self, rows: Rows) -> list[set[int]]:
+    def of(self, rows: StructRows) -> list[set[int]]:
         """For each row that has a key what is known of its bytes; an empty set is nothing."""
         wanted = row_keys(rows, RANGE_WIDTH)
         first = np.searchsorted(self.ranges, wanted, "left").tolist()
@@ -356,7 +348,7 @@ def read_checksums(place: Storage) -> Checksums:
     """The checksums in all files."""
     damaged: list[FormatError] = []
 
-    def sound() -> Iterator[tuple[Listed, Rows]]:
+    def sound() -> Iterator[tuple[Listed, StructRows]]:
         for item in list_files(place):
             try:
                 rows = load_file(place, item)

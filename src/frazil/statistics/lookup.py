@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Array, Mask, StructRows
 from frazil.bulk.fetch import MISSING, find_chunks
 from frazil.cf.decoding import Decoder
 from frazil.model.nodes import ArrayNode
 from frazil.statistics.files import StatisticsIndex, read_index
 from frazil.statistics.measuring import measured_row
 from frazil.statistics.records import (
-    I64,
     TYPES,
     Decoding,
-    Flags,
     NumberType,
     RowFlags,
-    Rows,
     blank_rows,
     cell_counts,
     decoding_of,
@@ -28,28 +26,26 @@ from frazil.statistics.records import (
 )
 from frazil.transaction.working import WorkingState
 
-Numbers: TypeAlias = npt.NDArray[Any]
-
 ROUNDING: Final = 1e-9
 """How far a sum may be off, as a part of what its values amount to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summaries:
-    """What is known of chunks, a row for each; only where `known` says so the others mean much."""
+    """Statistics of chunks, a row for each; other columns are valid only where `known` is set."""
 
-    known: Flags
+    known: Mask
     count: I64
     """cells with a value, NaN included"""
     missing: I64
     nan: I64
-    min: Numbers
+    min: Array
     """of values that are not NaN, as double, int64 or uint64; where `has_extremes` says so"""
-    max: Numbers
-    has_extremes: Flags
-    sum: Numbers
+    max: Array
+    has_extremes: Mask
+    sum: Array
     """of values that are not NaN; where `has_sum` says so"""
-    has_sum: Flags
+    has_sum: Mask
 
     def __len__(self) -> int:
         return len(self.known)
@@ -96,12 +92,12 @@ def summarized(
     return _columns(known, rows, decoding.form)
 
 
-def _makes_sense(rows: Rows, cells: I64, form: NumberType) -> Flags:
+def _makes_sense(rows: StructRows, cells: I64, form: NumberType) -> Mask:
     """Whether rows can be true of chunks with so many cells; others were not written by us."""
     low, high = _numbers(rows["min"], form), _numbers(rows["max"], form)
     total, count = cells.astype(np.uint64), rows["count"]
     has_extremes = rows["has"] & RowFlags.EXTREMES != 0
-    found: Flags = (rows["form"] == form) & (count <= total) & (rows["nan"] <= count)
+    found: Mask = (rows["form"] == form) & (count <= total) & (rows["nan"] <= count)
     found &= rows["missing"] == total - count
     if form is not NumberType.NONE:
         found &= has_extremes == (count > rows["nan"])
@@ -110,7 +106,7 @@ def _makes_sense(rows: Rows, cells: I64, form: NumberType) -> Flags:
     return found
 
 
-def _can_be_sums(rows: Rows, form: NumberType) -> Flags:
+def _can_be_sums(rows: StructRows, form: NumberType) -> Mask:
     """Whether the sums of rows lie between what the smallest and the largest values add up to."""
     total, low, high = (
         _numbers(rows[name], form).astype(np.float64) for name in ("sum", "min", "max")
@@ -119,11 +115,11 @@ def _can_be_sums(rows: Rows, form: NumberType) -> Flags:
     with np.errstate(over="ignore", invalid="ignore"):
         rounding = ROUNDING * cells * np.maximum(np.abs(low), np.abs(high))
         is_between = (total >= low * cells - rounding) & (total <= high * cells + rounding)
-    found: Flags = np.isfinite(total) & (is_between | (cells == 0) & (total == 0))
+    found: Mask = np.isfinite(total) & (is_between | (cells == 0) & (total == 0))
     return found
 
 
-def _filled(decoding: Decoding, cells: I64) -> Rows:
+def _filled(decoding: Decoding, cells: I64) -> StructRows:
     """Rows of chunks in which every cell is the fill value."""
     chain = decoding.layout.chain
     one = np.empty(1, chain.dtype)
@@ -145,11 +141,11 @@ def _filled(decoding: Decoding, cells: I64) -> Rows:
     return rows
 
 
-def _numbers(bits: npt.NDArray[np.uint64], form: NumberType) -> Numbers:
+def _numbers(bits: npt.NDArray[np.uint64], form: NumberType) -> Array:
     return np.ascontiguousarray(bits).view(TYPES.get(form, "<u8"))
 
 
-def _columns(known: Flags, rows: Rows, form: NumberType) -> Summaries:
+def _columns(known: Mask, rows: StructRows, form: NumberType) -> Summaries:
     return Summaries(
         known=known,
         count=rows["count"].astype(np.int64),

@@ -7,14 +7,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import StructRows
 from frazil.cf.decoding import DecodedValues
-from frazil.statistics.records import NumberType, RowFlags, Rows, blank_rows, form_of
+from frazil.statistics.records import NumberType, RowFlags, blank_rows, form_of
 
 _LOW: Final = np.uint64(0xFFFF_FFFF)
 LIMITS: Final = {NumberType.INTEGER: (-(2**63), 2**63), NumberType.UNSIGNED: (0, 2**64)}
 
 
-def measure(decoded: DecodedValues, rows: Rows, row: int) -> None:
+def measure(decoded: DecodedValues, rows: StructRows, row: int) -> None:
     """Enter what there is to know of some values into a row."""
     values, form = decoded.values, form_of(decoded.values.dtype)
     present = values.ravel() if decoded.missing is None else values[~decoded.missing]
@@ -58,7 +59,7 @@ def _sum(values: npt.NDArray[Any], form: NumberType) -> np.uint64 | None:
     return np.uint64(exact & (2**64 - 1))
 
 
-def measured_row(decoded: DecodedValues) -> Rows:
+def measured_row(decoded: DecodedValues) -> StructRows:
     """A row of some values, without a key."""
     rows = blank_rows(1)
     measure(decoded, rows, 0)

@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from frazil.arrays import StructRows
 from frazil.errors import FrazilError
 from frazil.ids import SnapshotId
 from frazil.statistics.files import store
-from frazil.statistics.records import Rows
 from frazil.transaction.context import Context
 
 log = logging.getLogger(__name__)
 
 
 def publish_rows(
-    context: Context, held: Mapping[bytes, Sequence[Rows]], snapshot_id: SnapshotId
+    context: Context, held: Mapping[bytes, Sequence[StructRows]], snapshot_id: SnapshotId
 ) -> None:
     """Write rows about chunks of a snapshot, by decoding.
 
@@ -35,7 +35,7 @@ def publish_rows(
 
 
 def store_rows(
-    context: Context, held: Mapping[bytes, Sequence[Rows]], snapshot_id: SnapshotId
+    context: Context, held: Mapping[bytes, Sequence[StructRows]], snapshot_id: SnapshotId
 ) -> int:
     """Write rows about chunks of a snapshot that is still there; tell how many files it took."""
     files = 0

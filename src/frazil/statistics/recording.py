@@ -11,6 +11,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import StructRows
 from frazil.bulk.chain import Chain, Sharding
 from frazil.bulk.codecs import Transpose
 from frazil.bulk.fetch import ChunkReferences
@@ -20,11 +21,11 @@ from frazil.model.nodes import ArrayNode
 from frazil.session import Session
 from frazil.statistics.measuring import measure
 from frazil.statistics.publishing import publish_rows
-from frazil.statistics.records import Decoding, Rows, blank_rows, decoding_of, identified, shapes
+from frazil.statistics.records import Decoding, blank_rows, decoding_of, identified, shapes
 from frazil.storage.base import Bytes
 from frazil.transaction.watching import Watch
 
-Held: TypeAlias = dict[bytes, list[Rows]]
+Held: TypeAlias = dict[bytes, list[StructRows]]
 """Rows by the ids of their decodings."""
 
 
@@ -62,7 +63,7 @@ class Recorder:
         decoding = self._decodings[key]
         return None if decoding is None else Measured(self, decoding, coords)
 
-    def add(self, held: Mapping[bytes, Iterable[Rows]]) -> None:
+    def add(self, held: Mapping[bytes, Iterable[StructRows]]) -> None:
         """Add the rows of another recorder."""
         for decoding, rows in held.items():
             self.held.setdefault(decoding, []).extend(rows)

@@ -13,24 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, U8, ByteStrings, Mask, StructRows
 from frazil.bulk.fetch import INLINE, NATIVE, VIRTUAL, ChunkReferences
 from frazil.bulk.grid import ArrayLayout, Grid, array_layout
 from frazil.cf.decoding import Decoder, Rules, decoder_of
 from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import array_document
 from frazil.model.nodes import ArrayNode
-
-Rows: TypeAlias = npt.NDArray[np.void]
-"""rows of the type `ROW`"""
-Keys: TypeAlias = npt.NDArray[np.bytes_]
-I64: TypeAlias = npt.NDArray[np.int64]
-U8: TypeAlias = npt.NDArray[np.uint8]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 ROW: Final = np.dtype(
     [
@@ -142,17 +136,17 @@ def decoding_of(node: ArrayNode, decoder: Decoder | None = None) -> Decoding | N
 # --- identities ---
 
 
-def blank_rows(count: int) -> Rows:
+def blank_rows(count: int) -> StructRows:
     """Rows of which nothing is known."""
     return np.zeros(count, ROW)
 
 
 def identified(
     refs: ChunkReferences, grid: Grid, expand: Callable[[str], str]
-) -> tuple[Rows, Flags]:
+) -> tuple[StructRows, Mask]:
     """Rows with nothing but their keys, and which chunks can have statistics at all.
 
-    A virtual chunk without a checksum cannot: its source may change and nobody would notice.
+    A virtual chunk without a checksum cannot: a change of its source would go unnoticed.
     `expand` makes a URL of the location of a virtual chunk.
     """
     rows, known = located(refs, expand)
@@ -160,7 +154,7 @@ def identified(
     return rows, known
 
 
-def located(refs: ChunkReferences, expand: Callable[[str], str]) -> tuple[Rows, Flags]:
+def located(refs: ChunkReferences, expand: Callable[[str], str]) -> tuple[StructRows, Mask]:
     """The same without which cells of the array they are about."""
     rows = blank_rows(len(refs))
     rows["kind"], rows["offset"], rows["length"] = refs.kind, refs.offset, refs.length
@@ -193,7 +187,7 @@ def _source(ref: Any, expand: Callable[[str], str]) -> bytes | None:  # noqa: AN
         return None
     try:
         return _digest(["virtual", expand(ref.location), ref.checksum], 16)
-    except InvalidInputError:  # a container that nobody declares
+    except InvalidInputError:  # a container that is not configured
         return None
 
 
@@ -208,10 +202,10 @@ def shapes(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, I64]:
     return full, inside
 
 
-def cell_counts(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, Flags]:
+def cell_counts(grid: Grid, coords: npt.NDArray[np.integer]) -> tuple[I64, Mask]:
     """How many cells of the array each chunk has, and where that number fits into 64 bits."""
     inside = shapes(grid, coords)[1]
-    fits: Flags = inside.prod(axis=1, dtype=np.float64) <= MOST_CELLS
+    fits: Mask = inside.prod(axis=1, dtype=np.float64) <= MOST_CELLS
     return np.where(fits, inside.prod(axis=1), 0), fits
 
 
@@ -224,13 +218,13 @@ def _cells(grid: Grid, coords: npt.NDArray[np.integer]) -> U8:
     return np.frombuffer(digests, np.uint8).reshape(-1, 8)[which.ravel()]
 
 
-def row_keys(rows: Rows, width: int = KEY_WIDTH) -> Keys:
+def row_keys(rows: StructRows, width: int = KEY_WIDTH) -> ByteStrings:
     """What tells rows apart, as texts of one width that numpy can sort."""
     plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), ROW.itemsize)
     return np.ascontiguousarray(plain[:, :width]).view(f"S{width}").ravel()
 
 
-def found_in(known: Keys, wanted: Keys) -> I64:
+def found_in(known: ByteStrings, wanted: ByteStrings) -> I64:
     """The places of some keys among others, which ascend; -1 where there is none."""
     if not len(known):
         return np.full(len(wanted), -1)

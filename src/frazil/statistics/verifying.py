@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64
 from frazil.bulk.fetch import NATIVE
 from frazil.statistics.files import Checksums, read_checksums
-from frazil.statistics.records import I64, blank_rows
+from frazil.statistics.records import blank_rows
 from frazil.storage.base import Storage
 
 

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Final, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from frazil.arrays import U8
 from frazil.config import current
 from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError, StorageError
 from frazil.formats.generation import Generation
@@ -44,7 +42,6 @@ SMALL_REF_CACHE: Final = (
     " and will be read each time it is needed; CachingConfig.num_chunk_refs sets the limit"
 )
 
-U8: TypeAlias = npt.NDArray[np.uint8]
 Links: TypeAlias = tuple[SnapshotEntry, tuple[ManifestFile, ...]]
 """What history records of a snapshot, and the manifests that it lists."""
 V = TypeVar("V")

@@ -291,8 +291,8 @@ class Storage(ABC, HasRepr):
         """Delete an object whose name others may use again as soon as it is gone.
 
         No request is made while an earlier one may still take effect: it could delete what they
-        have made since. The caller has seen to it that nobody else replaces the object, which has
-        the `expected` version, before it is gone.
+        have made since. The caller must make sure that no other writer replaces the object, which
+        has the `expected` version, before it is gone.
         """
         return self.delete_many([key])
 
@@ -337,8 +337,8 @@ class Storage(ABC, HasRepr):
     def commit_turn(self, prepare: Callable[[], None]) -> AbstractContextManager[None]:
         """A turn to commit, where writers can take turns, so that fewer of them race.
 
-        Who has to wait calls `prepare` when it is next. Nothing relies on turns: a writer that
-        has waited long goes on without one.
+        A writer that has to wait calls `prepare` when it is next. Correctness does not depend on
+        turns: a writer that has waited long goes on without one.
         """
         return nullcontext()
 

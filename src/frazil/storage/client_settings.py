@@ -29,7 +29,7 @@ Provider: TypeAlias = Callable[[], Any]
 
 
 class Role(Enum):
-    """What a client is for; clients differ in headers and in who repeats failed requests."""
+    """What a client is for; clients differ in headers and in how failed requests are retried."""
 
     READ = auto()
     WRITE = auto()

@@ -135,7 +135,7 @@ class ConditionalPut:
         if self.expected is None:
             return None if found is None else self._lost()
         if found is not None and is_same_state(version_of_object(found.meta), self.expected):
-            return None  # refused for the moment only; nobody has changed anything
+            return None  # a passing refusal: the object is unchanged
         return self._lost()
 
     def _lost(self) -> LostRace:
@@ -150,7 +150,7 @@ class ConditionalPut:
             return Written(version_of_object(found.meta))
         if stored is None and self.is_in_doubt:
             # The store keeps no ids. Only an attempt whose reply was lost can have left our
-            # bytes there; after a plain refusal equal bytes are somebody else's.
+            # bytes there; after a plain refusal equal bytes are another writer's.
             with self.clients.gate, translate_errors("read", self.key, self.clients.place.url):
                 there = begin_get(self.clients, self.key, {})
                 if there is not None and bytes(there.bytes()) == self.data:
@@ -159,7 +159,7 @@ class ConditionalPut:
 
 
 def delete_once(clients: Clients, key: str, expected: Version) -> Deleted:
-    """Delete an object that nobody else replaces, by as few requests as can be.
+    """Delete an object that no other writer replaces, by as few requests as possible.
 
     Another one is made only if the object is still there and the last one has been answered, or
     was never sent.
@@ -182,7 +182,7 @@ def delete_once(clients: Clients, key: str, expected: Version) -> Deleted:
         try:
             found = ask_head(clients, key)
         except StorageError:
-            is_pending = True  # nobody knows whether it is gone
+            is_pending = True  # it is unknown whether the object is gone
             break
         if found is None or not is_same_state(version_of_object(found.meta), expected):
             return Deleted(1)

@@ -65,7 +65,7 @@ class AddressArguments(TypedDict, total=False):
 
 
 class KeyArguments(HeaderArguments, total=False):
-    """Who asks an S3-like store."""
+    """Credentials for an S3-like store."""
 
     access_key_id: str | None
     secret_access_key: str | None

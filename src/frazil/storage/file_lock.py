@@ -4,8 +4,8 @@ The lock is `flock` on one file in the root of the storage, because only a file 
 disk can coordinate two machines. Its name ends in `#` and digits like a staging file: the
 official package, which writes such names itself, leaves them out of its listings, and so do
 we. The file is made by the first conditional replacement and never deleted: deleting it while
-somebody waits would let two in. The kernel drops the lock when its holder dies, however it
-dies; what remains after a crash is an empty file that nobody holds.
+a process waits would let two in. The kernel drops the lock when its holder dies, however it
+dies; what remains after a crash is an empty file without a holder.
 
 Between machines this needs a mount whose `flock` reaches the server: NFS 3 with lockd and
 NFS 4 (not `nolock`, not `local_lock`), CIFS (not `nobrl`), Lustre mounted with `flock` (not
@@ -58,10 +58,10 @@ class RootLock:
 
     @contextlib.contextmanager
     def hold(self, *, at_once: bool = False) -> Iterator[None]:
-        """Keep everybody else out, for as short as possible; with `at_once` do not wait.
+        """Hold the lock, for as short as possible; with `at_once` do not wait for it.
 
         Raises:
-            StorageError: somebody held the lock too long, or this file system has none.
+            StorageError: another process held the lock too long, or this file system has none.
         """
         descriptor = self._acquire(0.0 if at_once else self._timeout_s)
         try:
@@ -113,7 +113,7 @@ class RootLock:
 
     def _create(self) -> int:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS, 0o666)
-        # All who may write in the directory may lock it, whatever our umask is.
+        # Every user that may write in the directory may lock it, whatever our umask is.
         allowed = stat.S_IMODE(os.stat(os.path.dirname(self._path)).st_mode) & 0o666
         with contextlib.suppress(OSError):
             os.fchmod(descriptor, allowed | 0o600)

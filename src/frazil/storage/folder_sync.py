@@ -72,7 +72,7 @@ class FolderSync:
     def _folders_above(self, path: str) -> Iterator[str]:
         """The parent folders of a folder, up to that of the root.
 
-        Somebody else may have made one of them just now. That includes the root: its name is
+        Another process may just have made one of them. That includes the root: its name is
         in the folder above, unless we may not look there.
         """
         while len(path) > len(self._root):

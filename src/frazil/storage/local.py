@@ -355,7 +355,7 @@ class LocalStorage(Storage):
         return True
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
-        """Delete objects; a bulk of them, which nobody replaces, without the lock."""
+        """Delete objects; many at once, which are never replaced, without the lock."""
         paths = [self._path(key) for key in keys]
         if len(keys) > DELETED_TOGETHER:
             return all_deleted(fan_out(self._delete, [*_by_folder(keys)]))
@@ -413,7 +413,7 @@ class LocalStorage(Storage):
             return datetime.fromtimestamp(os.fstat(probe.fileno()).st_mtime, UTC)
 
     def commit_turn(self, prepare: Callable[[], None]) -> AbstractContextManager[None]:
-        """A turn among all who write here, by locks in the root."""
+        """A turn among all writers of this directory, by locks in the root."""
         return self._turns.take(prepare)
 
     # --- about this place ---

@@ -1,7 +1,7 @@
 """Storage in the memory of this process, for tests and for scratch repositories.
 
-Two `MemoryStorage()` never share anything. `MemoryStorage("name")` is the same place for
-everybody in this process who uses the name (`memory://name`), as long as the process lives.
+Two `MemoryStorage()` never share anything. `MemoryStorage("name")` is the same place wherever
+this process uses the name (`memory://name`), as long as the process lives.
 A handle pickles, but opens only in the process it came from: elsewhere the objects are not
 there, and an empty repository in their stead would be a silent loss.
 """

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
-Range: TypeAlias = tuple[str, int | None, int | None]
+ObjectRange: TypeAlias = tuple[str, int | None, int | None]
 
 UNSORTED: Final = "--x-s3"
 """Ends the names of directory buckets, which list keys in any order."""
@@ -186,7 +186,7 @@ class ObjectStorage(Storage):
         found = ask_head(self._clients, key)
         return None if found is None else listed_object(key, found.meta)
 
-    def get_many(self, ranges: Sequence[Range]) -> Found:
+    def get_many(self, ranges: Sequence[ObjectRange]) -> Found:
         """Many ranges at once; several of one object share requests where they are near."""
         if len(ranges) < 2:
             return [self.get(*item) for item in ranges]

@@ -1,4 +1,4 @@
-"""A folder that only our user can write to, so that nobody else chooses what we read from it."""
+"""A folder that only our user can write to, so that no other user chooses what is read from it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def fan_out(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 def inline() -> Iterator[None]:
     """Let this thread do in line what it would hand to the pool.
 
-    For who holds a lock: threads of the pool may wait for that.
+    For a thread that holds a lock which threads of the pool may be waiting for.
     """
     before, _in_pool.yes = getattr(_in_pool, "yes", False), True
     try:
@@ -91,7 +91,7 @@ def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[
     results: SimpleQueue[tuple[R] | BaseException | None] = SimpleQueue()
 
     def take_items() -> None:
-        # A thread of the pool must not wait for the caller, who may be waiting for the pool.
+        # A thread of the pool must not wait for the caller, which may be waiting for the pool.
         while results.qsize() < width and not stopped.is_set():
             with taking:
                 try:

@@ -1,7 +1,7 @@
 """Which settings of a stored configuration are followed, and which count only from the caller.
 
-Whoever can write to a repository can store a configuration in it. It says where the files of a
-container are, which is harmless while nobody's secrets go there. So what would send the caller's
+Anyone who can write to a repository can store a configuration in it. It says where the files of a
+container are, which is harmless as long as no secrets go there. So what would send the caller's
 credentials to some address, or change who answers, counts only if the caller names it: by a
 container of their own configuration, by the endpoint of the repository itself, or by the endpoint
 in the environment. The rest of a stored container may only tell how to ask.

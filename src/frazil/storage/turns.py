@@ -2,8 +2,8 @@
 
 Of many writers that race for one branch only one wins, and the work of all others is wasted. Here
 they go one after the other: one commits, one is next and prepares itself meanwhile, and all others
-wait in line. Nothing relies on that: who has waited long goes on without a turn, and so does who
-cannot lock a file.
+wait in line. Correctness does not depend on turns: a writer that has waited long, or that cannot
+lock a file, goes on without one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LINE_NAME: Final = ".frazil-line#0"
 TURN_TIMEOUT_S: Final = 5.0
 """Seconds that a writer waits for those before it; then it goes on without a turn."""
 TURN_PAUSE_S: Final = 0.002
-"""The longest pause of the one who is next: commits take milliseconds, and all others wait too.
+"""The longest pause of the writer that is next: commits take milliseconds, and all others wait too.
 With 0.5 ms sixteen writers spent a fifth more processor time, and made no more commits."""
 LINE_PAUSE_S: Final = 0.02
 """The longest pause of those in line. With 5 ms they spent a twentieth more processor time."""
 
 
 class Turns:
-    """The turns of all who write below one folder."""
+    """The turns of all writers below one folder."""
 
     def __init__(self, folder: str) -> None:
         self._line: Final = RootLock(
@@ -42,7 +42,7 @@ class Turns:
 
     @contextlib.contextmanager
     def take(self, prepare: Callable[[], None]) -> Iterator[None]:
-        """Wait for a turn, but not long; who has to wait calls `prepare` when it is next."""
+        """Wait for a turn, but not long; after waiting, call `prepare` as the next in line."""
         with contextlib.ExitStack() as turn:
             if not _entered(turn, self._turn.hold(at_once=True)):
                 with contextlib.ExitStack() as line:

@@ -323,7 +323,8 @@ class Containers:
             return self._sources[prefix]
 
     def _open(self, container: VirtualChunkContainer) -> VirtualSource:
-        from frazil.storage.virtual_source import source_for  # clients, for those who need one
+        # Imports the clients of object stores, so only when one is needed.
+        from frazil.storage.virtual_source import source_for
 
         prefix = container.url_prefix
         root, credential = parse_location(prefix), self._authorized[prefix]

@@ -99,7 +99,7 @@ class FileSource:
 def _is_of_time(status: os.stat_result, seconds: int) -> bool:
     """Whether a file is the one that a reference of that time was made of.
 
-    It was changed in that very second, or nobody has touched it since. A file that was put in its
+    It was changed in that very second, or not changed since. A file that was put in its
     place later may well be older: `cp -p`, `rsync -a` and backups keep the times of files.
     """
     end = seconds * 1_000_000_000

@@ -21,7 +21,7 @@ from frazil.storage.base import Fetched, Found, Listed, Storage, Unchanged, Vers
 from frazil.storage.client_settings import user_agent
 from frazil.storage.faults import ask_location
 from frazil.storage.keys import byte_span, check_key, check_range
-from frazil.storage.object import ObjectStorage, Range
+from frazil.storage.object import ObjectRange, ObjectStorage
 from frazil.storage.places import HttpPlace
 from frazil.storage.pool import fan_out
 from frazil.storage.ranges import near_ranges
@@ -89,7 +89,7 @@ class WebStorage(ObjectStorage):
         self._checked(reply, key)
         return Listed(key, reply.size, reply.modified)
 
-    def get_many(self, ranges: Sequence[Range]) -> Found:
+    def get_many(self, ranges: Sequence[ObjectRange]) -> Found:
         """Many files or parts of them, side by side; near parts of a file share a request."""
         found: Found = [None] * len(ranges)
 

@@ -1,6 +1,6 @@
 """Requests to one web server, with control over redirects, which obstore does not offer.
 
-A caller who names a server has not named any other one. A redirect to another host, port or scheme
+A caller that names a server has not named any other one. A redirect to another host, port or scheme
 is refused unless that address was allowed, and even then carries none of the headers along.
 """
 
@@ -105,7 +105,7 @@ class _Address:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Request(MaskedRecord):
-    """What is asked of whom."""
+    """One request and its destination."""
 
     at: _Address
     method: str

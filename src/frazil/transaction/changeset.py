@@ -41,7 +41,7 @@ class ArrayData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadyManifests:
-    """Manifests of a new array that others have written, for a commit to take as they are."""
+    """Manifests of a new array that are already stored; the commit refers to them unchanged."""
 
     refs: tuple[ManifestRef, ...]
     files: tuple[ManifestFile, ...]
@@ -64,20 +64,20 @@ class ChangeSet:
     updated_arrays: dict[NodeId, ArrayData] = field(default_factory=dict)
     chunks: dict[NodeId, ChunkChanges] = field(default_factory=dict)
     ready: dict[NodeId, ReadyManifests] = field(default_factory=dict)
-    """of arrays that were made here; below what `chunks` has"""
+    """of arrays created in this session; references in `chunks` take precedence"""
     deleted_groups: dict[NodeId, str] = field(default_factory=dict)
     """id to path"""
     deleted_arrays: dict[NodeId, str] = field(default_factory=dict)
     moves: dict[NodeId, Move] = field(default_factory=dict)
     """net moves of a rearrange session"""
     shifted: set[NodeId] = field(default_factory=set)
-    """arrays all of whose chunks went elsewhere: those of others would have had to go, too"""
+    """arrays whose chunks were all shifted; chunks that another commit adds would need it too"""
     touched: bool = False
-    """set by chunk writes and moves, even if they cancelled out since"""
+    """set by chunk writes and moves, even if later ones undo them"""
     sources: set[SnapshotId] = field(default_factory=set)
-    """snapshots whose chunks are referred to here, and which a commit therefore requires"""
+    """snapshots whose chunks the changes refer to; the commit fails if one is gone"""
     began: float = field(default_factory=time.time, compare=False)
-    """when the first of them may have been made, in seconds since 1970"""
+    """time of the first change, or earlier, in seconds since 1970"""
 
     @property
     def is_empty(self) -> bool:
@@ -86,12 +86,12 @@ class ChangeSet:
 
     @property
     def is_large(self) -> bool:
-        """Whether a commit of it takes so long that others should not wait for it."""
+        """Whether its commit takes so long that other writers should not wait for it."""
         return sum(map(len, self.chunks.values())) > MANY_CHANGES
 
     @property
     def changes_nodes(self) -> bool:
-        """Whether any node is new, different, elsewhere or gone; chunks do not count."""
+        """Whether any node was created, updated, moved or deleted; chunks do not count."""
         return bool(
             self.new_groups
             or self.new_arrays
@@ -117,7 +117,7 @@ class ChangeSet:
             self.updated_arrays[data.id] = data
 
     def delete_group(self, path: str, node_id: NodeId) -> None:
-        """Record that a group is gone."""
+        """Record the deletion of a group."""
         self.updated_groups.pop(node_id, None)
         made_here = self.new_groups.get(path)
         if made_here is not None and made_here.id == node_id:
@@ -126,7 +126,7 @@ class ChangeSet:
             self.deleted_groups[node_id] = path
 
     def delete_array(self, path: str, node_id: NodeId) -> None:
-        """Record that an array and its chunks are gone."""
+        """Record the deletion of an array and its chunks."""
         self.updated_arrays.pop(node_id, None)
         self.forget_chunks(node_id)
         made_here = self.new_arrays.get(path)
@@ -136,7 +136,7 @@ class ChangeSet:
             self.deleted_arrays[node_id] = path
 
     def delete(self, node: Node) -> None:
-        """Record that a node is gone."""
+        """Record the deletion of a node."""
         gone = self.delete_array if isinstance(node, ArrayNode) else self.delete_group
         gone(node.path, node.id)
 
@@ -187,7 +187,7 @@ class ChangeSet:
         return frozenset((*self.deleted_groups, *self.deleted_arrays))
 
     def renamed(self, ids: Mapping[NodeId, NodeId]) -> ChangeSet:
-        """The same changes where some nodes have other ids."""
+        """The same changes with some node ids replaced."""
 
         def new(node_id: NodeId) -> NodeId:
             return ids.get(node_id, node_id)
@@ -233,10 +233,10 @@ class ChangeSet:
         )
 
     def take(self, other: ChangeSet) -> None:
-        """Take over changes that go together with these; on equal chunks the other's win."""
+        """Add changes that do not conflict with these; for chunks that both set, `other` wins."""
         self.new_groups.update(other.new_groups)
         self.new_arrays.update(other.new_arrays)
-        # A fork of uncommitted changes takes the nodes they made for old ones.
+        # To a fork, nodes that its session had created but not committed are old ones.
         _take_updates(self.new_groups, other.updated_groups)
         _take_updates(self.new_arrays, other.updated_arrays)
         self.updated_groups.update(other.updated_groups)
@@ -253,6 +253,6 @@ class ChangeSet:
 
 
 def _take_updates(made: dict[str, N], updates: Mapping[NodeId, N]) -> None:
-    """Put updates of nodes that were made in this session where those are kept."""
+    """Apply updates of nodes that were created in this session to the created nodes."""
     if updates:
         made.update({path: updates[old.id] for path, old in made.items() if old.id in updates})

@@ -26,7 +26,7 @@ UNSET: Final = Unset()
 
 
 class ChunkChanges:
-    """Changed chunks of one array: newest first a dict, below it columns of bulk writes."""
+    """Changed chunks of one array: a dict of the newest, then columns of bulk writes."""
 
     __slots__ = ("_loose", "_segments", "ndim")
 
@@ -91,7 +91,7 @@ class ChunkChanges:
         return sorted_coords(np.concatenate([table.coords, dropped]))
 
     def update(self, other: ChunkChanges) -> None:
-        """Take over another's changes; they win."""
+        """Add the changes of another; where both changed a chunk, the other wins."""
         table, dropped = other.columns()
         self._seal_loose()
         self._append(table, dropped)
@@ -114,8 +114,8 @@ class ChunkChanges:
     def _append(self, table: ChunkTable, dropped: npt.NDArray[np.uint32]) -> None:
         """Put changes on top of the others.
 
-        Too many segments are united from the newest on, as long as the next is not much larger:
-        so a row is moved a few times only, however many writes there are.
+        When there are too many segments, the newest are merged as long as the next one is not much
+        larger. So each row is copied only a few times, however many writes there are.
         """
         segments = [*self._segments, (table, dropped)]
         if len(segments) > MAX_SEGMENTS:

@@ -1,6 +1,6 @@
 """From a working state to durable files: manifests, snapshot and transaction log of a commit.
 
-The order is the whole safety of a commit: these files are written and made durable before the one
+A commit is safe because of the order: these files are written and made durable before the one
 conditional write that moves the branch, which is in `publishing`.
 """
 
@@ -19,13 +19,7 @@ from frazil.formats.manifest import Manifest
 from frazil.formats.snapshot_nodes import NodeTable
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable
-from frazil.model.history import (
-    ManifestFile,
-    Metadata,
-    Micros,
-    Snapshot,
-    TransactionLog,
-)
+from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, TransactionLog
 from frazil.model.marks import inherited, replacing
 from frazil.model.nodes import ArrayNode, Extents, ManifestRef, Node, path_order
 from frazil.model.splitting import automatic_sizes
@@ -44,18 +38,18 @@ RESERVED: Final = "__icechunk"
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A snapshot whose files are all written and that nothing points to yet."""
+    """A snapshot whose files are all stored; no ref points to it yet."""
 
     snapshot: Snapshot
     log: TransactionLog
     numbers: NodeIds = field(default_factory=dict)
-    """new nodes that are known by numbers there, by the ids the session has for them"""
+    """ids in the files, which stand for numbers, by the session's ids of new nodes"""
 
 
 def commit_metadata(
     state: WorkingState, given: Metadata | None, own: Metadata, *, replaces: bool = False
 ) -> dict[str, Any]:
-    """What a commit says, with the marks of the one it builds upon or takes the place of."""
+    """Metadata of a commit, with the marks of its parent or of the commit that it replaces."""
     metadata = {**state.context.default_commit_metadata, **(given or {})}
     if own:
         ours = metadata.get(RESERVED)
@@ -89,8 +83,8 @@ def start_save(
 ) -> tuple[Saved, Callable[[], None]]:
     """Write every file of a new snapshot, without waiting until they are durable.
 
-    Returns `(saved, wait)`. Call `wait()` before publishing the snapshot. `earlier` is the log of a
-    replaced commit, which the new one swallows.
+    Returns `(saved, wait)`. Call `wait()` before publishing the snapshot. `earlier` is the log of
+    a commit that is replaced; it is merged into the new log.
     """
     context = state.context
     numbers: NodeIds = {}
@@ -144,7 +138,7 @@ def _patch(
 
 
 def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tuple[int, ...]:
-    """What the configuration says of an array or, if it is silent, what suits its references."""
+    """The configured split sizes of an array; without a rule, sizes by its number of references."""
     config = state.context.config
     if not state.context.generation.keeps_extents:
         return node.grid
@@ -162,7 +156,7 @@ def _split_sizes(state: WorkingState, node: ArrayNode, *, rewrite: bool) -> tupl
 
 
 def _count(file: ManifestFile | None, ref: ManifestRef) -> int:
-    """References of a manifest; at most so many where its snapshot does not tell."""
+    """Number of references of a manifest; an upper bound if the snapshot does not record it."""
     known = 0 if file is None else file.num_chunk_refs
     return known or prod(end - start for start, end in ref.extents)
 
@@ -178,10 +172,10 @@ def _around(boxes: Sequence[Extents]) -> Extents:
 def _pack_manifests(
     state: WorkingState, planned: tuple[PlannedManifest, ...]
 ) -> tuple[dict[bytes, ManifestFile], list[Callable[[], object]]]:
-    """What a snapshot must record of manifests, and what is left to call to write them.
+    """What a snapshot must record of manifests, and functions that write those not yet stored.
 
-    Large ones are written at once, each as soon as it is packed; small ones can go to the store
-    together with what refers to them.
+    With many references each manifest is stored here, as soon as it is encoded. With few, the
+    caller stores them together with the snapshot.
     """
     assets = state.context.assets
 
@@ -249,9 +243,9 @@ NodeIds: TypeAlias = Mapping[NodeId, NodeId]
 def numbered(state: WorkingState) -> tuple[WorkingState, NodeIds]:
     """The same state with numbers for its new nodes, and which node has which.
 
-    A session gives new nodes random ids, which nobody else can have chosen. Only the files of a
-    commit have numbers, those that follow the highest one of the base; a commit that must be made
-    anew on another base so gets others by itself.
+    A session gives new nodes random ids, which no other session can have chosen. Only the files of
+    a commit have numbers, which follow the highest one of the base. So a commit that is made again
+    on another base gets other numbers.
 
     Raises:
         FormatError: there are no more numbers.
@@ -262,7 +256,7 @@ def numbered(state: WorkingState) -> tuple[WorkingState, NodeIds]:
     changes = state.changes.renamed(numbers)
     for path, array in state.changes.new_arrays.items():
         if array.id in state.changes.ready:
-            # Manifests that are written know the array by another id: its references go anew.
+            # Stored manifests name the array by its old id, so its references are written again.
             node_id, node = numbers[array.id], state.array(path)
             del changes.ready[node_id]
             changes.chunks[node_id] = ChunkChanges(len(node.shape))

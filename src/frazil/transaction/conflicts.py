@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import Coords
 from frazil.flatbuf.tuning import FEW_COORDS
 from frazil.formats.zarr_meta import read_alike, regular_chunk_shape
 from frazil.ids import NodeId, is_below, parent_path, paths_above
@@ -24,8 +24,6 @@ from frazil.model.nodes import ArrayNode, Coordinates, GroupNode, Node
 from frazil.model.values import Conflict, ConflictType
 from frazil.transaction.changeset import ArrayData, ChangeSet
 from frazil.transaction.tree import NodeTree, nodes_of
-
-Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
 class LazyHierarchy(Mapping[str, Node]):
@@ -62,7 +60,7 @@ class LazyHierarchy(Mapping[str, Node]):
         return self._tree.descendants(path)
 
     def of_ids(self, ids: Set[NodeId]) -> list[Node]:
-        """The nodes that are still there, of some."""
+        """Those of some nodes that still exist."""
         return nodes_of(self._nodes, ids) if ids else []
 
 
@@ -73,12 +71,12 @@ class Mine:
     changes: ChangeSet
     tree: Callable[[], NodeTree]
     path_of: Callable[[NodeId], str]
-    """names nodes of our base, and those we made"""
+    """paths of nodes of our base and of new ones, by id"""
 
 
 @dataclass(frozen=True, slots=True)
 class Theirs:
-    """One commit of somebody else: what it changed, and the hierarchy it left."""
+    """One commit of another session: what it changed, and the hierarchy it left."""
 
     log: TransactionLog
     view: LazyHierarchy
@@ -89,7 +87,7 @@ class Theirs:
         return frozenset((*self.log.new_groups, *self.log.new_arrays))
 
     def new_nodes(self) -> list[Node]:
-        """The same, as far as they are still there."""
+        """The same, without nodes that were deleted again."""
         return self.view.of_ids(self.new_ids)
 
 
@@ -113,7 +111,7 @@ def detect_conflicts(mine: Mine, theirs: Theirs) -> list[Conflict]:
 def _new_nodes(mine: Mine, theirs: Theirs) -> Iterator[Conflict]:
     ours, view = mine.changes, theirs.view
     gone = ours.deleted_ids()
-    # What they put where we put something else in its place counts as an update below.
+    # A node they created where we deleted and created one is reported by `_deletes`.
     replaced, fresh = {path for path, _ in ours.deleted()}, theirs.new_ids
     for path in ours.new_paths():
         there = view.get(path)
@@ -178,7 +176,7 @@ def lost_moves(ours: ChangeSet, theirs: Theirs) -> set[NodeId]:
 
 
 def _goes_along(move: Move, ours: ChangeSet, lost: Set[NodeId]) -> bool:
-    """Whether a node was moved only because a group around it was, which is still there."""
+    """Whether a node moved only because one of its parent groups did, which still exists."""
     return any(
         not group.is_array
         and group.node_id not in lost
@@ -189,7 +187,7 @@ def _goes_along(move: Move, ours: ChangeSet, lost: Set[NodeId]) -> bool:
 
 
 def followers(ours: ChangeSet, theirs: Theirs) -> list[Move]:
-    """Moves of nodes that they made below groups we moved: they must go along."""
+    """Moves for nodes that they created below groups we moved: these must move along."""
     if not ours.moves:
         return []
     fresh = theirs.new_ids
@@ -241,7 +239,7 @@ def _chunks(mine: Mine, theirs: Theirs) -> Iterator[Conflict]:
 
 
 def _misread(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeId]:
-    """Arrays whose chunks they wrote in a way that our metadata, or our shift, knows nothing of."""
+    """Arrays whose chunks they wrote while we changed how chunks are decoded, or shifted them."""
     chunks = {node_id for node_id, coords in theirs.log.updated_chunks.items() if len(coords)}
     yield from ours.shifted & chunks
     for node in theirs.view.of_ids(ours.updated_arrays.keys() & chunks):
@@ -268,7 +266,7 @@ def _outside(coords: Coords, node: ArrayNode, ours: ArrayData) -> npt.NDArray[np
     lengths = regular_chunk_shape(node.user_data)
     for axis, (old, new) in enumerate(zip(node.shape, ours.shape, strict=True)):
         if new.array_length < old.array_length:
-            # A chunk that we cut is not whole either; where lengths differ that is not known.
+            # A chunk that our shape cuts counts as outside, unless chunks differ in length.
             whole = new.array_length // lengths[axis] if lengths else new.num_chunks
             outside |= coords[:, axis] >= whole
     return outside
@@ -307,7 +305,7 @@ def _deletes(ours: ChangeSet, theirs: Theirs) -> Iterator[Conflict]:
 
 
 def additions(ours: ChangeSet, theirs: Theirs) -> list[Node]:
-    """Nodes they made at or below the paths of nodes we deleted, knowing nothing of them."""
+    """Nodes they created at or below paths that we deleted, which our delete did not include."""
     gone = ours.deleted_ids()
     if not gone:
         return []

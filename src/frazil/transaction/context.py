@@ -42,7 +42,7 @@ class Context:
     storage: Storage
     """the objects of the repository, under the keys of a spec"""
     place: Storage
-    """where they are: the same, unless they are files from before spec 1, which have other keys"""
+    """the storage as it is; its keys differ from those of `storage` only before spec 1"""
     generation: Generation
     config: RepositoryConfig
     refs: RefStore
@@ -53,7 +53,7 @@ class Context:
     """where the caller says the files of a G1 repository are, if not beside its state file; they
     are only read there"""
     trust: Trust = NOTHING
-    """what of the configuration the caller has named"""
+    """settings and addresses that the caller named, as opposed to stored ones"""
     default_commit_metadata: dict[str, Any] = field(default_factory=dict)
     loaded_config: dict[str, JSON] = field(default_factory=dict)
     """the stored configuration as it was read or saved last, to tell what has changed since"""
@@ -91,17 +91,17 @@ class Context:
             return [*ahead(work, items, min(limits))]
         if references < MANY_REFS:
             return self.storage.each(work, items)
-        # More at once would take memory and no less time: the work is mostly computing.
+        # The work is mostly computing: more at once would take memory and save no time.
         width = max(os.cpu_count() or 1, REFS_AT_ONCE * len(items) // references)
         return [*ahead(work, items, width)]
 
     def key_in_place(self, key: str) -> str:
-        """The key that an object of the repository has where it is."""
+        """The key of an object in `place`."""
         return self.assets.where(key)
 
     @property
     def why_read_only(self) -> str:
-        """In words, for a repository whose storage cannot be written to."""
+        """The reason, for error messages, why this repository cannot be written to."""
         if self.store_root is None:
             return "the storage is read-only"
         return (

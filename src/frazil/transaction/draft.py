@@ -107,7 +107,7 @@ def draft(
 def _patched(
     node: ArrayNode, changes: ChunkChanges | None, sizes: tuple[int, ...], patch: Patch
 ) -> tuple[list[PlannedManifest], list[ManifestRef]] | None:
-    """The same as `_array_manifests` for a few chunks of one manifest that have references."""
+    """Like `_array_manifests`, for a few changed chunks that one manifest already has."""
     table, dropped = changes.columns() if changes else (ChunkTable.empty(0), ())
     if len(dropped) or not 0 < len(table) <= FEW_CHANGES:
         return None
@@ -141,7 +141,7 @@ def _array_manifests(
         touched = touched | cells.of(dropped[_is_in_grid(dropped, node.grid)])
     manifests, ndim = node.manifests, len(sizes)
     homes = [None if rewrite else cells.only(ref.extents) for ref in manifests]
-    # Which cells the wide ones reach into is asked of their references: extents may lie.
+    # Recorded extents may be wrong, so the cells of wide manifests are found by their references.
     wide = [i for i, home in enumerate(homes) if home is None]
     old = dict(zip(wide, load(node, [manifests[i] for i in wide]), strict=True))
     rebuild = touched
@@ -220,7 +220,7 @@ class _Cells:
 
 
 def _fitting(table: ChunkTable) -> Iterator[ChunkTable]:
-    """The table, or boxes of it where readers would refuse a manifest of that size."""
+    """The table, cut into boxes if readers would refuse a manifest of that size."""
     if may_fit(table):
         yield table
         return
@@ -254,7 +254,7 @@ def in_grid(table: ChunkTable, grid: tuple[int, ...]) -> ChunkTable:
 def check_sound(base: Sequence[Node], changes: ChangeSet) -> None:
     """Refuse changes that the snapshot would silently leave out, or put on top of a node.
 
-    Rebases and merges must not let it come to that; this is the last look before a commit.
+    Rebases and merges must prevent that; this is the last check before a commit.
     """
     made = {group.id for group in changes.new_groups.values()}
     made |= {array.id for array in changes.new_arrays.values()}

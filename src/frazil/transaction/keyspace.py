@@ -118,7 +118,7 @@ class KeySpace:
     # --- single keys ---
 
     def parse(self, key: str) -> Key:
-        """What a key means; arrays may call their chunks otherwise than most do.
+        """Parse a key; some arrays use another chunk key encoding than the default.
 
         Raises:
             InvalidInputError: the key names neither metadata nor a chunk.
@@ -232,7 +232,7 @@ class KeySpace:
                         self.set(key, value)
 
     def delete(self, key: str) -> None:
-        """Delete a node or a chunk; what is not there is fine."""
+        """Delete a node or a chunk; a missing one is no error."""
         match self.parse(key):
             case ChunkKey(path, coords):
                 self.state.require_editable()
@@ -265,7 +265,7 @@ class KeySpace:
             if self.state.tree.get(path) is not None:
                 self.state.delete_node(path)
                 return
-        # Not under the lock: manifests come through the pool, whose threads may wait for it.
+        # Not under the lock: the pool loads manifests, and its threads may be waiting for the lock.
         found = self._chunks_below(path)
         if found is not None:
             self.state.delete_chunks(*found)

@@ -1,8 +1,8 @@
-"""Sessions that are open so long that a collection may take what they wrote for garbage.
+"""Sessions that are open so long that a garbage collection may have deleted their chunks.
 
-What a session has written is garbage until it is committed, and collections spare it for a day
-only. A commit of such a session makes sure that everything is there, before it publishes and,
-since a collection may run at that very moment, once more after. Other sessions pay nothing.
+Uncommitted chunks look like garbage, and collections spare them for a day only. The commit of an
+older session checks that all its chunks exist: before it publishes and, because a collection may
+run at the same time, again afterwards. Younger sessions skip both checks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from frazil.transaction.changeset import ChangeSet
 from frazil.transaction.context import Context
 
 MARGIN: Final = timedelta(hours=4)
-"""How much earlier than need be, as clocks differ and commits take time."""
+"""Safety margin, because clocks differ and commits take time."""
 OF_SESSION: Final = ("this session", "write them again")
 
 
 def was_long_ago(began: float) -> bool:
-    """Whether collections may not spare any more what was written at a time."""
+    """Whether an object written at a time is old enough to be collected."""
     return time.time() - began > (MINIMUM_AGE - MARGIN).total_seconds()
 
 
@@ -73,7 +73,7 @@ def chunk_keys(changes: ChangeSet) -> Iterator[str]:
 
 
 def require_chunks(context: Context, changes: ChangeSet) -> None:
-    """Refuse changes that were begun long ago and of which something is gone."""
+    """Refuse changes that were begun long ago if one of their chunks is gone."""
     if not is_long_open(context, changes):
         return
     keys = [*chunk_keys(changes)]
@@ -87,7 +87,7 @@ def require_chunks(context: Context, changes: ChangeSet) -> None:
 
 
 def require_objects(storage: Storage, keys: Iterable[str], whose: str, cure: str) -> None:
-    """Refuse unless all of some objects are there, with what to do otherwise."""
+    """Refuse unless all these objects exist; the error says what to do."""
     wanted = [*keys]
     found = fan_out(storage.head, wanted)
     missing = [key for key, item in zip(wanted, found, strict=True) if item is None]
@@ -96,7 +96,7 @@ def require_objects(storage: Storage, keys: Iterable[str], whose: str, cure: str
 
 
 def confirm_chunks(context: Context, publication: Publication, changes: ChangeSet) -> None:
-    """Look again after a commit of such changes, and take it back if something has gone."""
+    """Check again after a commit of such changes, and undo it if a chunk is gone."""
     try:
         require_chunks(context, changes)
     except SessionStateError as error:

@@ -1,7 +1,7 @@
 """Fetching snapshots and small manifests ahead of their first use, where that saves waiting.
 
-Which manifests are worth it is configuration: by default those of
-coordinate variables. Storages that answer in line have nothing to win.
+The configuration chooses the manifests: by default those of coordinate variables. Local storages
+gain nothing from it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 def tip_with_snapshot(context: Context, branch: str, ask: Callable[[], SnapshotId]) -> SnapshotId:
-    """What `ask` says of a branch; the snapshot that it was last seen at is fetched meanwhile.
+    """The answer of `ask` for a branch; meanwhile the last known tip is fetched into the cache.
 
-    Mostly the branch is still there, and one of two waits is saved. Snapshots never change, so
-    it does not matter which of the two answers is older.
+    Usually the branch has not moved, and one of two waits is saved. Snapshots never change, so a
+    cached one cannot be stale.
     """
     likely = context.refs.tip_as_known(branch)
     if likely is None or context.storage.answers_inline or context.assets.keeps(likely):
@@ -47,7 +47,7 @@ def _try_snapshot(context: Context, snapshot_id: SnapshotId) -> None:
 
 
 def start_preload(state: WorkingState) -> None:
-    """Begin to fetch manifests in the background; nobody waits for it."""
+    """Begin to fetch manifests in the background, without waiting for the end."""
     if state.context.storage.answers_inline or not state.context.config.preload().max_total_refs:
         return
     thread_pool().submit(preload, state)

@@ -1,7 +1,7 @@
 """The step that moves the branch: publishing a saved snapshot, and what follows when that fails.
 
-A publication of which no answer came may have landed all the same. A session remembers those, and
-looks for them in the history before it tries again.
+If the reply to a publication is lost, the commit may have landed all the same. A session remembers
+such commits and looks for them in the history before it tries again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frazil.commit.base import Publication, RefStore, has_landed, moved
+from frazil.commit.base import Publication, RefStore, has_landed
+from frazil.commit.refusals import moved
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -52,9 +53,9 @@ class UnresolvedCommits:
         self._open.append(_Unresolved(publication, saved))
 
     def keep(self, changes: ChangeSet) -> None:
-        """Remember the commit that was begun last: nobody knows whether it has landed."""
+        """Remember the commit that was begun last: its outcome is unknown."""
         if not self._open:
-            return  # it has, and only what follows was interrupted
+            return  # it has landed, and only what follows was interrupted
         self._open[-1] = replace(self._open[-1], digest=_digest(changes))
 
     def drop(self) -> None:
@@ -100,7 +101,7 @@ class Publisher:
         self.unresolved = UnresolvedCommits()
 
     def landed(self) -> Saved | None:
-        """A commit of these changes that seemed to fail and is in the history all the same.
+        """A commit of these changes that seemed to fail but is in the history.
 
         Raises:
             SessionStateError: it is, but something that it refers to is gone.
@@ -112,7 +113,7 @@ class Publisher:
             return None
         publication, saved = found
         if changes is not None:
-            # Perhaps it was this look that failed.
+            # Looking for it may have failed, not the commit.
             confirm_chunks(state.context, publication, changes)
         return saved
 
@@ -133,7 +134,7 @@ class Publisher:
             branch: its name.
             message: of the commit.
             metadata: of the commit, as the user gave it.
-            own: what Frazil itself has to say there.
+            own: metadata that Frazil itself adds.
             finish: makes the session read-only once the commit has landed; returns its id.
             amends: whether the commit takes the place of the tip.
             rewrite_manifests: whether all manifests are built anew.

@@ -92,7 +92,7 @@ def _newer(
     found.reverse()
     names = [name for entry in found for name in _log_names(entry, base)]
     load = state.context.assets.log
-    # On a disk, decoding is most of it, which threads do no faster.
+    # On a local disk most of the time is decoding, which threads do not speed up.
     loaded = map(load, names) if state.context.storage.answers_inline else fan_out(load, names)
     logs = dict(zip(names, loaded, strict=True))
     return [(entry, list(_logs(entry, base, logs))) for entry in found]
@@ -142,7 +142,7 @@ def _pass(
         if state.reliance:
             base = LazyHierarchy(lambda: state.base.nodes)
             _refuse(snapshot_id, broken(state.reliance, base, view, logs))
-        # What was solved for one log must not stay when a later one cannot be.
+        # Solutions for one log are undone if a later log cannot be solved.
         changes = state.changes if len(logs) < 2 else copy.deepcopy(state.changes)
         for log in logs:
             theirs = Theirs(log, view)
@@ -177,10 +177,10 @@ def solve(
             return conflicts
         if solver.on_chunk_conflict == VersionSelection.UseTheirs:
             if cut_off(ours, theirs):
-                return conflicts  # our shape has no place for their chunks
+                return conflicts  # their chunks lie outside our shape
             _drop_common_chunks(ours, theirs.log)
     for node in additions(ours, theirs):
-        ours.delete(node)  # what they put where we delete goes too, and our log tells so
+        ours.delete(node)  # nodes they created below it are deleted too, and listed in our log
     _adjust_moves(ours, theirs)
     return []
 
@@ -195,7 +195,7 @@ def _can_solve(solver: BasicConflictSolver, conflicts: list[Conflict]) -> bool:
 
 
 def _drop_common_chunks(ours: ChangeSet, log: TransactionLog) -> None:
-    """Take back our writes to chunks they wrote; by id, for the array may be gone since."""
+    """Undo our writes to chunks they wrote too; by node id: the array may be deleted by now."""
     for node_id in ours.chunks.keys() & log.updated_chunks.keys():
         changes = ours.chunks[node_id]
         common = common_coords(changes.coords(), log.updated_chunks[node_id])
@@ -204,7 +204,7 @@ def _drop_common_chunks(ours: ChangeSet, log: TransactionLog) -> None:
 
 
 def _adjust_moves(ours: ChangeSet, theirs: Theirs) -> None:
-    """Nodes they made below a group we moved go along; those they deleted do not."""
+    """Move nodes they created below a group we moved; drop moves of nodes they deleted."""
     if not ours.moves:
         return
     follow = followers(ours, theirs)

@@ -1,8 +1,8 @@
-"""What a job's plan depends on: if somebody else changes it, the commit is a conflict.
+"""What the plan of a job depends on: if another commit changes it, ours is a conflict.
 
-Conflicts tell when two sessions write the same. A plan may also break by what others write
-elsewhere: rows are placed by labels, an append makes all arrays of a dimension longer. Such a job
-    names what it relied on, and a rebase treats a change of that as a conflict.
+Two sessions that write the same node conflict anyway. A plan may also depend on nodes that the job
+only reads: rows are placed by labels, an append makes all arrays of a dimension longer. Such a job
+names what it relied on, and a rebase treats a change of that as a conflict.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def broken(
     after: Mapping[str, Node],
     logs: Sequence[TransactionLog],
 ) -> list[Conflict]:
-    """What somebody's commit changed of that; the snapshots are only read if they must be."""
+    """What a commit of others changed of that; snapshots are read only if needed."""
     paths = {*_values(reliance, before, logs)}
     if any(getattr(log, name) for log in logs for name in (*NODE_FIELDS, "moved_nodes")):
         paths.update(_nodes(reliance, before, after), _dimensions(reliance, before, after))

@@ -26,8 +26,8 @@ class Edits(NamedTuple):
 class NodeTree:
     """Nodes by path, with the names below each path; mutable.
 
-    Of a large base only those are read that somebody asks for. What is put or removed is kept
-    apart until it is much, so that a commit can reuse the bytes of the base.
+    Of a large base only nodes that are asked for are read. Nodes that are put or removed are kept
+    apart as long as they are few, so that a commit can reuse the bytes of the base.
     """
 
     __slots__ = ("_base", "_children", "_edits", "_nodes", "_unfolding")
@@ -36,7 +36,7 @@ class NodeTree:
         self._base = nodes if isinstance(nodes, NodeTable) else None
         """where nodes are found until many of them are changed"""
         self._edits: dict[str, Node | None] = {}
-        """what is not as it is in the base; None for nodes that are gone"""
+        """nodes that differ from the base; None for deleted ones"""
         self._unfolding = threading.Lock()
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, dict[str, None]] = {}
@@ -45,8 +45,8 @@ class NodeTree:
                 self._put(node)
 
     def _unfold(self) -> None:
-        """Read all nodes, and know no base any more."""
-        with self._unfolding:  # one of a reader and a writer would lose what the other did
+        """Read all nodes of the base, and forget it."""
+        with self._unfolding:  # else a reader and a writer could overwrite each other's result
             if self._base is not None:
                 whole = NodeTree(tuple(_with_edits(self._base, self._edits).values()))
                 self._nodes, self._children = whole._nodes, whole._children

@@ -20,11 +20,11 @@ class Watch(Protocol):
         """Look at a chunk before and after it is encoded; may be called from several threads."""
 
     def stored(self, table: ChunkTable) -> None:
-        """Learn where those are that were stored."""
+        """Receive the references of the chunks that were stored."""
 
 
 class ChunkWatcher(Protocol):
     """Is asked before each write of chunks."""
 
     def begin(self, node: ArrayNode, coords: npt.NDArray[np.integer]) -> Watch | None:
-        """A watch for a write of chunks at some coordinates, (n, ndim); None to look away."""
+        """A watch for a write of chunks at some coordinates, (n, ndim); None to skip this write."""

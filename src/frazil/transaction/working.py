@@ -60,11 +60,11 @@ class WorkingState:
         self.skip_identical: bool | None = None
         """whether chunks written with the bytes they have are left alone; None: as configured"""
         self.watcher: ChunkWatcher | None = None
-        """who looks at chunks that are written in bulk"""
+        """sees the values of chunks that are written in bulk"""
         self.reliance = Reliance()
-        """what the changes were planned by, which must not change before they are committed"""
+        """what the plan of the changes has read, which must not change before the commit"""
         self.origin_id: SnapshotId | None = None
-        """the snapshot that a base stands for which history does not know, as that of a fork"""
+        """the snapshot that was forked, if `base_id` is a snapshot that is in no history"""
         self._freezers = 0
         self._is_closed = False
         self.inline_limit = context.config.inline_chunk_threshold()
@@ -156,10 +156,10 @@ class WorkingState:
     def chunk_ref(
         self, node: ArrayNode, coords: Coordinates, changes_then: ChangeSet | None = None
     ) -> ChunkRef | None:
-        """Where a chunk is; None when it was never written.
+        """Where a chunk is; None if it was never written.
 
-        A reader in a thread beside commits gives the changes as they were before it looked up
-        `node`: an old node without its changes would show an old value.
+        Pass `changes_then` if another thread may commit: the change set read before `node` was
+        looked up. An old node without its changes would give an old value.
         """
         if not node.holds(coords):
             return None
@@ -180,7 +180,7 @@ class WorkingState:
         changes = (changes_then or self.changes).chunks.get(node.id)
         base = concat(self.load_tables(node, node.manifests), len(node.shape))
         if changes:
-            with self.lock:  # putting changes into columns must not meet somebody's writes
+            with self.lock:  # `columns` rearranges the changes, so no thread may write now
                 columns = changes.columns()
             base = overlay(base, *columns)
         return in_grid(base, node.grid)
@@ -232,7 +232,7 @@ class WorkingState:
 
     @contextlib.contextmanager
     def editing(self) -> Iterator[None]:
-        """Hold the state for one edit, which nobody's commit may overlook."""
+        """Hold the state for one edit; refused while another thread commits it."""
         with self.lock:
             self.require_editable()
             yield
@@ -291,7 +291,7 @@ class WorkingState:
 
         Raises:
             InvalidInputError: the document is not valid Zarr v3 metadata, or a new node would have
-                a name that nobody can use.
+                a name that no client can use.
             AlreadyExistsError: a node of the other kind is there.
         """
         self.require_editable()
@@ -372,7 +372,7 @@ class WorkingState:
             self.changes.chunk_changes(node.id, len(node.shape)).set(coords, ref)
 
     def add_chunk(self, node: ArrayNode, coords: Coordinates, ref: ChunkRef) -> None:
-        """Record where a chunk is that was absent, unless somebody was quicker."""
+        """Record where an absent chunk is, unless another thread has set it since."""
         with self.editing():
             changes = self.changes.chunk_changes(node.id, len(node.shape))
             if isinstance(changes.get(coords), Unset | None):

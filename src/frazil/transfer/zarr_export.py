@@ -119,7 +119,7 @@ def _below(path: str, top: str, key: Callable[[str], str]) -> str:
 def _make_way(storage: Storage, nodes: Sequence[Node], top: str) -> None:
     """Delete what a store has of some nodes: chunks that these lack would be read as theirs.
 
-    Metadata goes first, so that nobody reads new chunks by what said how to read the old ones.
+    Metadata goes first, so that no reader decodes new chunks by the metadata of the old ones.
     """
     paths = {top, *(node.path for node in nodes)}
     delete_keys(storage, [_below(path, top, metadata_key) for path in sorted(paths)])

@@ -48,7 +48,7 @@ class Transfer:
     size_bytes: int
 
 
-Move: TypeAlias = Callable[[Sequence[Transfer]], None]
+MoveChunks: TypeAlias = Callable[[Sequence[Transfer]], None]
 """Links or copies some chunk objects."""
 
 
@@ -83,7 +83,7 @@ def mover(
     *,
     runner: Runner = LocalRunner(),  # noqa: B008 - a frozen record
     progress: Tell | None = None,
-) -> Move:
+) -> MoveChunks:
     """How chunk objects are linked or copied: in portions, which a runner does."""
     work = partial(move_chunks, source.files.storage, source.place, mode)
 

@@ -47,7 +47,7 @@ FINISH: Final = {
     Work.CLEAN: "what an upgrade left is being deleted: finish that first, with "
     "`frazil upgrade URL --clean`",
 }
-"""The error for others who want to do something else."""
+"""The error for other kinds of work, by the kind that is unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class ClaimRecord:
     """the marker of the target of an upgrade"""
     chunks: str = ""
     id: str = field(default_factory=lambda: str(ObjectId.random()))
-    """another one after each undoing, so that nobody takes up what was deleted since"""
+    """a new one after each undo, so that an old claim cannot continue what was deleted since"""
     holders: int = 1
-    """who have neither finished nor failed; those that were killed are among them"""
+    """processes that have neither finished nor failed, killed ones included"""
     is_ended: bool = False
     """whether the object is about to be deleted"""
 
@@ -86,7 +86,7 @@ def decode_claim(data: bytes) -> ClaimRecord:
         SessionStateError: it cannot be understood.
     """
     unknown = cannot(
-        f"somebody is upgrading this repository, and {CLAIM_KEY} cannot be understood: finish "
+        f"an upgrade of this repository is under way, but {CLAIM_KEY} cannot be understood: finish "
         "or undo that with the version that wrote it"
     )
     try:
@@ -112,19 +112,19 @@ class Claim:
     place: Storage
     record: ClaimRecord
     before: ClaimRecord | None = None
-    """what was interrupted, and is so again if this work is refused"""
+    """the interrupted claim that this one replaced; put back if this work is refused"""
     _renewed: float = field(default_factory=time.monotonic)
     _is_left: bool = False
 
     def hold(self) -> None:
-        """Go on only if the claim has not passed to anybody else; renew it every now and then.
+        """Check that the claim is still ours; renew it when that is due.
 
         Raises:
-            SessionStateError: somebody else has begun to undo the upgrade, or has done so.
+            SessionStateError: another process has taken the claim, or has finished with it.
         """
         is_ours = self._replaced(lambda there: there) if self._is_due else self._there() is not None
         if not is_ours:
-            raise cannot("somebody else has finished or undone this upgrade meanwhile")
+            raise cannot("another process has finished or undone this upgrade meanwhile")
 
     def keep(self) -> None:
         """`hold` when the claim is to be renewed, for work that consists of many small parts."""
@@ -136,11 +136,11 @@ class Claim:
         return time.monotonic() - self._renewed > RENEWED_AFTER_S
 
     def release(self) -> None:
-        """The work is done: let others come, unless somebody else still does the same."""
+        """The work is done: end the claim, unless other processes still do the same work."""
         self._leave(is_ended=True)
 
     def leave(self) -> None:
-        """The work was interrupted: keep those away who would do something else."""
+        """The work was interrupted: keep the claim, so that only the same work can continue."""
         self._leave(is_ended=False)
 
     def give_back(self) -> None:
@@ -161,18 +161,18 @@ class Claim:
 
         def change(there: ClaimRecord) -> ClaimRecord:
             nonlocal left
-            # Who still cleans up when all is gone finds nothing to delete.
+            # Other processes that clean up find nothing to delete any more.
             is_over = is_ended and there.work is Work.CLEAN
             holders = 0 if is_over else max(0, there.holders - 1)
             left = replace(there, holders=holders, is_ended=is_ended and holders == 0)
             return left
 
         if self._replaced(change) and left.is_ended and (found := _fetched(self.place)):
-            # Nobody takes it before it is gone: this would delete the claim of another one.
+            # An ended claim is not taken over for a day, so this deletes no other claim.
             require_deleted(self.place.delete_once(CLAIM_KEY, found.version))
 
     def _replaced(self, change: Callable[[ClaimRecord], ClaimRecord]) -> bool:
-        """Replace the claim; False if it has passed to somebody else."""
+        """Replace the claim; False if it has passed to another process."""
         for _ in attempts(StorageRetriesSettings()):
             found = self._there()
             if found is None:
@@ -184,7 +184,7 @@ class Claim:
         return False
 
     def _there(self) -> Fetched | None:
-        """The object, unless it is somebody else's."""
+        """The object, if it is still our claim."""
         found = _fetched(self.place)
         there = None if found is None else decode_claim(found.data)
         is_ours = there is not None and there.id == self.record.id and not there.is_ended
@@ -205,11 +205,11 @@ def _written(place: Storage, record: ClaimRecord, found: Fetched | None) -> obje
 
 
 def take(place: Storage, wanted: ClaimRecord, unsafe_minimum_age: timedelta | None = None) -> Claim:
-    """Say that this process is at work, before anything is written.
+    """Take the claim for this process, before anything is written.
 
     Raises:
-        SessionStateError: somebody does something else, or may still do so.
-        ConflictError: somebody has just finished.
+        SessionStateError: another process does other work, or may still do so.
+        ConflictError: another process has just finished.
     """
     for _ in attempts(StorageRetriesSettings()):
         found = _fetched(place)
@@ -226,7 +226,7 @@ def take(place: Storage, wanted: ClaimRecord, unsafe_minimum_age: timedelta | No
 def _successor(
     place: Storage, there: ClaimRecord, wanted: ClaimRecord, age: timedelta | None
 ) -> ClaimRecord:
-    """The claim that may come after another one."""
+    """The claim that may follow another one, if it may be taken over."""
     if there.is_same_work(wanted) and wanted.work is not Work.UNDO and not there.is_ended:
         return replace(there, holders=there.holders + 1)
     if not there.is_ended:
@@ -240,18 +240,18 @@ def _successor(
 
 
 def _require_old(place: Storage, there: ClaimRecord, age: timedelta | None) -> None:
-    """Refuse to take the place of somebody who may still be at work."""
+    """Refuse to take over the claim of a process that may still be running."""
     limit, item = deletable_before(place, age), place.head(CLAIM_KEY)
     if limit is None or item is None or item.created_at < limit:
         return
     if there.is_ended:
         raise ConflictError(
-            message="somebody else has just upgraded this repository, or undone that; open it "
+            message="another process has just upgraded this repository, or undone that; open it "
             "again",
             kind=ErrorKind.REPO_INFO_UPDATED,
         )
     raise SessionStateError(
-        f"somebody else is at work here ({there}), or was killed less than a day ago; wait for "
+        f"another process is at work here ({there}), or was killed less than a day ago; wait for "
         "it, or do the same to finish it; if it was killed, lower unsafe_minimum_age",
         kind=ErrorKind.INVALID_REPOSITORY_MIGRATION,
         since=item.created_at.isoformat(),
@@ -272,7 +272,7 @@ def claimed(claim: Claim) -> Iterator[Claim]:
 
 
 def too_late(claim: Claim) -> ConflictError:
-    """The error for an upgrade that somebody else has finished; there is nothing left to do."""
+    """The error for an upgrade that another process has finished; there is nothing left to do."""
     claim.release()
     return late()
 
@@ -280,6 +280,6 @@ def too_late(claim: Claim) -> ConflictError:
 def late() -> ConflictError:
     """The error for a repository that was upgraded meanwhile."""
     return ConflictError(
-        message="somebody else has upgraded this repository; open it again",
+        message="another process has upgraded this repository; open it again",
         kind=ErrorKind.REPO_INFO_UPDATED,
     )

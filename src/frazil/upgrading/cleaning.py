@@ -1,7 +1,7 @@
-"""Away with what is left of an old repository.
+"""Deletes what is left of an old repository after its upgrade.
 
-What undoing needs goes first, and what tells that something is left goes last, so that an
-interrupted cleaning is finished by the next one. Fences stay.
+Files that an undo needs are deleted first, and those by which leftovers are found last, so that
+the next run finishes an interrupted one. Fences stay.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError
 from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.header import is_flat
@@ -30,18 +30,8 @@ from frazil.transaction.context import Context
 from frazil.upgrading.chunks import legacy_container
 from frazil.upgrading.claims import Claim, ClaimRecord, Work, claimed, take
 from frazil.upgrading.fencing import fences
-from frazil.upgrading.leftovers import (
-    delete_all,
-    left_at,
-    new_at,
-    require_writable_place,
-)
-from frazil.upgrading.source import (
-    LEGACY_CHUNKS,
-    TidyReport,
-    UpgradeSource,
-    cannot,
-)
+from frazil.upgrading.leftovers import delete_all, left_at, new_at, require_writable_place
+from frazil.upgrading.source import LEGACY_CHUNKS, TidyReport, UpgradeSource, cannot
 
 ORDER: Final[tuple[Kind, ...]] = ("snapshots", "manifests", "attributes", "chunks")
 
@@ -119,7 +109,7 @@ def _require_own(source: UpgradeSource) -> None:
     if isinstance(source.files.storage, ReadOnlyStorage):
         raise ReadOnlyError(
             "the old files are outside of the repository, where nothing is deleted; delete them"
-            " yourself once nobody needs them",
+            " yourself once they are not needed any more",
             kind=ErrorKind.READ_ONLY_STORAGE,
             url=source.files.storage.url,
         )
@@ -140,11 +130,11 @@ def _old_files(source: UpgradeSource, new: Context) -> Iterator[Listed]:
 def _reads_old_chunks(source: UpgradeSource, new: Context) -> bool:
     """Whether the new repository refers to old chunk objects where they are.
 
-    The stored configuration tells, unless somebody has taken the container out of it. So manifests
-    are asked too.
+    The stored configuration says so, unless the container was removed from it. So manifests are
+    read too.
 
     Raises:
-        FormatError: a manifest cannot be read, so that nobody knows.
+        FormatError: a manifest cannot be read, so that it is unknown.
     """
     containers = (new.config.virtual_chunk_containers or {}).values()
     if any(container.name == LEGACY_CHUNKS for container in containers):

@@ -25,6 +25,7 @@ from frazil.model.history import ManifestFile, Metadata, Micros, Snapshot, Trans
 from frazil.model.nodes import ArrayNode, Extents, GroupNode, ManifestRef, Node
 from frazil.opening import INITIAL_METADATA
 from frazil.storage.lru import Lru
+from frazil.transaction.committing import NodeIds
 from frazil.upgrading.chunks import Relocate
 from frazil.upgrading.sinks import Sink
 from frazil.upgrading.source import LEGACY_ID, UpgradeSource
@@ -250,8 +251,6 @@ def _renamed(log: TransactionLog, id: SnapshotId, ids: NodeIds) -> TransactionLo
 
 NODE: Final = b"icechunk-legacy-node"
 MANIFEST: Final = b"icechunk-legacy-manifest"
-NodeIds: TypeAlias = Mapping[NodeId, NodeId]
-"""Old node ids and the new ones, as far as they differ."""
 
 
 def node_id(first: SnapshotId, old: NodeId) -> NodeId:

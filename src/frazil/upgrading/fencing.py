@@ -27,7 +27,7 @@ NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
 
 
 def require_no_other(source: UpgradeSource, target: Generation) -> None:
-    """Refuse to upgrade to one spec what is on its way to another."""
+    """Refuse an upgrade to one spec while an upgrade to another is unfinished."""
     found = _markers(source)
     if found - {marker(target)}:
         raise cannot(
@@ -48,7 +48,7 @@ def _markers(source: UpgradeSource) -> set[str]:
 def fence(source: UpgradeSource, refs: RefSet, target: Generation) -> bool:
     """Fence all branches that are still where `refs` says; False when one has moved.
 
-    The main branch is last: while it is open, the repository is not on its way anywhere.
+    The main branch is last: as long as it is not fenced, the upgrade has not taken effect.
     """
     if isinstance(source.refs, StateFileRefs):
         return _fence_state(source.refs.file, refs, target)

@@ -10,7 +10,7 @@ from frazil.commit.base import MAIN, create_object
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
-from frazil.commit.file_refs import CONFIG_KEY, YAML_FILE
+from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
 from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError
 from frazil.formats.config_codec import config_from_map, config_map_to_yaml, config_to_map
 from frazil.formats.generation import Generation
@@ -69,11 +69,11 @@ def publish(
     config: JSON | None,
     claim: Claim,
 ) -> None:
-    """Let there be a new repository; `refs` have the new ids of snapshots.
+    """Write the entry point of the new repository; `refs` have the new ids of snapshots.
 
     Raises:
-        ConflictError: somebody else has made another one meanwhile.
-        SessionStateError: somebody else has undone the upgrade.
+        ConflictError: another process has made another one meanwhile.
+        SessionStateError: another process has undone the upgrade.
     """
     if target.repo_object:
         claim.hold()
@@ -104,7 +104,7 @@ def _publish_files(source: UpgradeSource, refs: RefSet, config: JSON | None, cla
     main, data = branch_key(MAIN, encoded=encoded), encode_ref(refs.branches[MAIN])
 
     def replace(key: str, data: bytes, attributes: Attributes = JSON_FILE) -> None:
-        """Write a file that nobody uses before the main branch is there."""
+        """Write a file that is not read before the main branch exists."""
         place, found = source.place, source.place.fetch(key)
         assert not isinstance(found, Unchanged)
         # Another process may have published all; from then on files may be changed by commits,
@@ -139,9 +139,9 @@ def _publish_files(source: UpgradeSource, refs: RefSet, config: JSON | None, cla
 
 
 def hide_old_refs(source: UpgradeSource, target: Generation) -> None:
-    """Put old refs aside whose names readers of spec 1 stumble over.
+    """Move old refs aside whose names readers of spec 1 refuse.
 
-    Writers of that age then find no branch, which stops them as well as a fence.
+    Writers of the old generation then find no branch, which stops them like a fence.
     """
     refs = source.refs
     if target.repo_object or not isinstance(refs, NumberedRefs) or not source.shares_folders:
@@ -194,7 +194,7 @@ class Leftovers:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryContents:
-    """What a repository holds, as far as an undone upgrade could lose it."""
+    """Contents of a repository that an undo could lose."""
 
     branches: dict[str, SnapshotId]
     tags: dict[str, SnapshotId]
@@ -257,7 +257,7 @@ def left_at(
 
 
 def delete_all(place: Storage, keys: Iterable[str], claim: Claim) -> None:
-    """Delete files, in the order given, as long as the claim has not passed to anybody else."""
+    """Delete files, in the order given, as long as the claim is ours."""
     todo = [*keys]
     for at in range(0, len(todo), BATCH):
         claim.hold()

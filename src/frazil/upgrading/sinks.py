@@ -50,7 +50,7 @@ class CountingSink(Sink):
         return ManifestFile(id, 0, len(table))
 
     def commit(self, snapshot: Snapshot, log: TransactionLog | None) -> None:
-        """Nothing more is to be known."""
+        """Do nothing: a snapshot needs no counting."""
 
 
 class WritingSink(Sink):
@@ -93,13 +93,13 @@ class WritingSink(Sink):
         assert not isinstance(found, Unchanged)
         if found is None or not is_flat(found.data):
             blob = encode_snapshot(snapshot, spec=self._spec, level=self._level)
-            # Who helps may have finished since, and an expiry changed the file.
+            # Another process may have finished the upgrade since, and an expiry changed the file.
             version = None if found is None else found.version
             self._place.put_if(key, blob, version, file_attributes("snapshot", self._spec))
         self.keys.append(key)
 
     def _put(self, key: str, blob: bytes, kind: str) -> None:
-        # Old files may be under these keys, which somebody reads at this moment.
+        # Old files may be under these keys, and other processes may be reading them.
         attributes = replace(file_attributes(kind, self._spec), is_unnamed=False)
         self._place.put(key, blob, attributes)
         self.keys.append(key)

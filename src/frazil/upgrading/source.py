@@ -264,14 +264,14 @@ def source_of(context: Context) -> UpgradeSource:
 
 
 def preserve(place: Storage, keys: Iterable[str]) -> None:
-    """Keep files as they are now, unless they are successors already; those that are missing, not.
+    """Keep copies of files, unless they are files of the new generation already, or missing.
 
     What was preserved before may be older: expiry rewrites snapshots.
     """
 
     def one(key: str) -> str | None:
         if key.startswith(MANIFESTS):
-            # Nobody rewrites them, and their successors have other keys.
+            # They are never rewritten, and their successors have other keys.
             if place.head(PRESERVED + key) is not None or place.head(key) is None:
                 return None
             place.duplicate(key, PRESERVED + key)
@@ -303,7 +303,7 @@ def changed_files(source: UpgradeSource, ids: Iterable[SnapshotId]) -> Iterator[
 
 
 def preserved_keys(place: Storage) -> list[str]:
-    """What is kept, by the keys that it had."""
+    """The kept copies, by the keys of the originals."""
     return [item.key.removeprefix(PRESERVED) for item in place.list(PRESERVED)]
 
 

@@ -1,8 +1,8 @@
-"""Back to the old repository as long as its files are there.
+"""Undoes an upgrade, as long as the files of the old repository exist.
 
-The new repository is closed before it is looked at, so that nobody commits to what is about to go.
-Then its entry point goes first, so that from then on everybody sees the old repository, which its
-fences keep as it is until all is in its place again.
+The new repository is closed to commits before it is examined, because it is about to be deleted.
+Its entry point is deleted first: from then on clients see the old repository, whose fences refuse
+commits until everything is restored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
 from frazil.commit.closing import BEING_UNDONE, is_being_undone, is_under_way
-from frazil.commit.file_refs import CONFIG_KEY
+from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.refs import RefPrefix
@@ -60,12 +60,12 @@ def undo(
     store_root: Storage | str | None = None,
     unsafe_minimum_age: timedelta | None = None,
 ) -> TidyReport:
-    """Let a place be what it was before its upgrade, whether that was finished or interrupted.
+    """Restore the old repository, whether its upgrade was finished or interrupted.
 
     Raises:
         SessionStateError: nothing of the old repository is left, or the new one has been changed
-            since, and `force` does not say that this may be lost; or somebody is at work here, or
-            was killed less than a day ago (or `unsafe_minimum_age`).
+            since, and `force` is not set; or another process is at work here, or was killed less
+            than a day (or `unsafe_minimum_age`) ago.
     """
     if dry_run:
         return _undone(place, store_root, force=force)
@@ -113,7 +113,7 @@ def _checked(
     try:
         if new is not None:
             reopen = close(new)
-        # Readers of spec 1 stumble over refs that were put aside: ask before those are back.
+        # Readers of spec 1 refuse the refs that were moved aside, so read before these are back.
         now = None if new is None or force else seen_in(new)
         show_hidden_refs(place, claim)
         try:
@@ -143,11 +143,11 @@ def _require_unchanged(left: Leftovers, now: RepositoryContents | None) -> None:
 
 
 def _nothing() -> None:
-    """What is to be done where nothing was closed."""
+    """Do nothing: nothing was closed."""
 
 
 def close(new: Context) -> Callable[[], None]:
-    """Let nobody change a repository of spec 1 or 2 any more; the answer lets them again.
+    """Refuse changes of a repository of spec 1 or 2; the returned function allows them again.
 
     Raises:
         SessionStateError: it is on its way from spec 1 to 2.
@@ -183,7 +183,7 @@ def _with_status(status: StoredStatus) -> Edit:
 
 
 def _close_files(place: Storage) -> Callable[[], None]:
-    """Fence all branches, the main one first: who makes a ref looks at that one afterwards."""
+    """Fence all branches, the main one first: a writer that creates a ref checks it afterwards."""
     seen: set[str] = set()
     while (keys := {*_branch_files(place)}) != seen:
         seen = keys

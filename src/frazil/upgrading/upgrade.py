@@ -17,7 +17,14 @@ from frazil.formats.legacy.refs import check_ref_name
 from frazil.ids import SnapshotId
 from frazil.maintenance.upgrade import RefSet
 from frazil.transaction.context import Context
-from frazil.upgrading.chunks import Move, Transfers, mover, relocation, require_moved, transfers_of
+from frazil.upgrading.chunks import (
+    MoveChunks,
+    Transfers,
+    mover,
+    relocation,
+    require_moved,
+    transfers_of,
+)
 from frazil.upgrading.claims import Claim, claimed, take, too_late, upgrading
 from frazil.upgrading.converting import Converter
 from frazil.upgrading.fencing import fence, require_no_other
@@ -41,13 +48,13 @@ from frazil.upgrading.source import (
     target_generation,
 )
 
-MakeMove: TypeAlias = Callable[[UpgradeSource, ChunkMode], Move]
-"""Gives the way in which chunk objects of a repository are linked or copied."""
+MakeMove: TypeAlias = Callable[[UpgradeSource, ChunkMode], MoveChunks]
+"""Makes the function that links or copies chunk objects of a repository."""
 
 
 @dataclass(slots=True)
 class Survey:
-    """What is there to be upgraded, looked at without writing anything."""
+    """Survey of a repository before its upgrade; nothing is written."""
 
     source: UpgradeSource
     target: Generation
@@ -124,7 +131,7 @@ def upgrade(
         ReadOnlyError: the storage cannot be written to.
         SessionStateError: the repository is not from before spec 1, or on its way to another.
         FormatError: something cannot be represented; nothing was written.
-        ConflictError: the repository kept changing, or somebody else has just upgraded it.
+        ConflictError: the repository kept changing, or another process has just upgraded it.
     """
     if not dry_run:
         require_writable_place(context.place, "upgrade")
@@ -135,7 +142,7 @@ def upgrade(
     return found.report(applied=True)
 
 
-def _apply(found: Survey, move: Move) -> None:
+def _apply(found: Survey, move: MoveChunks) -> None:
     place = found.source.place
     claim = take(place, upgrading(found.target, found.mode))
     with claimed(claim):
@@ -144,7 +151,7 @@ def _apply(found: Survey, move: Move) -> None:
         _make(found, claim, move)
 
 
-def _make(found: Survey, claim: Claim, move: Move) -> None:
+def _make(found: Survey, claim: Claim, move: MoveChunks) -> None:
     source, target = found.source, found.target
     level = source.context.config.compression_level()
     sink = WritingSink(source.place, target, level)
@@ -178,7 +185,7 @@ def _convert(
     converter: Converter,
     history: dict[SnapshotId, SnapshotLink],
     claim: Claim,
-    move: Move,
+    move: MoveChunks,
 ) -> None:
     """Convert what was not converted yet: all at first, later what others have committed."""
     todo = [id for id in history if id not in converter.done]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import I64
 from frazil.cli.values import zarr_json
 from frazil.comparing.candidates import different_chunks, written_chunks
 from frazil.errors import FrazilError
@@ -27,7 +27,6 @@ KINDS: Final = (
     "updated_groups",
     "updated_arrays",
 )
-I64: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from frazil.cli.values import reference
 from frazil.drawing.cells import map_axes
 from frazil.errors import InvalidInputError
 from frazil.model.chunk_map import stored_map
-from frazil.model.lanes import Row, lay_out
+from frazil.model.lanes import GraphRow, lay_out
 from frazil.model.nodes import ArrayNode
 from frazil.transaction.opened import context_of
 from frazil.web.asking import Answer, Ask, Binary, Data
@@ -57,7 +57,7 @@ def graph(ask: Ask) -> Answer:
     )
 
 
-def _rows(ask: Ask, chosen: str) -> list[Row]:
+def _rows(ask: Ask, chosen: str) -> list[GraphRow]:
     shown = ask.shown
     if chosen:
         snapshots = list(shown.repository.ancestry(snapshot_id=ask.snapshot_id))
@@ -66,7 +66,7 @@ def _rows(ask: Ask, chosen: str) -> list[Row]:
     return lay_out(shown.snapshots(), None if main is None else str(main))
 
 
-def _row(row: Row, refs: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any]:
+def _row(row: GraphRow, refs: Mapping[str, list[tuple[str, str]]]) -> dict[str, Any]:
     snapshot = row.snapshot
     head = snapshot.message.strip().partition("\n")[0]
     return {

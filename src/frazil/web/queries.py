@@ -155,7 +155,7 @@ def _run(ask: Ask, query: str, *, explain: bool) -> QueryResult:
 
 def _only_known_tables(spark: SparkSession) -> None:
     """A name that is no table of the repository must not mean a file."""
-    with suppress(Exception):  # a session of somebody else may not let us
+    with suppress(Exception):  # a session that we did not start may refuse it
         spark.conf.set("spark.sql.runSQLOnFiles", "false")
 
 

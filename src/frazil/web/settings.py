@@ -43,7 +43,7 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How the server listens, and to whom it answers."""
+    """How the server listens, and which requests it answers."""
 
     host: str = LOOPBACK
     port: int = 8765

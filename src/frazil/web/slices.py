@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import Array
 from frazil.bulk.array import BulkArray
 from frazil.cf.decoding import TEXT, DecodedValues, Decoder, Rules, decoder_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError
@@ -23,7 +23,6 @@ from frazil.model.nodes import ArrayNode
 from frazil.session import Session
 from frazil.web.settings import RequestLimits
 
-Values: TypeAlias = npt.NDArray[Any]
 TEXT_CELLS: Final = 2_000
 """Cells of arrays of text that one request shows."""
 TEXT_CHARS: Final = 200
@@ -144,7 +143,7 @@ class Cells:
     """What was read: numbers for a picture, or text where there are none."""
 
     header: dict[str, Any]
-    numbers: Values | None
+    numbers: Array | None
 
     def packed(self) -> bytes:
         """The length of the header, the header as JSON, and the numbers, all in little endian."""
@@ -216,7 +215,7 @@ def _itemsize(array: BulkArray) -> int:
 
 
 def decode_values(
-    path: str, stored: Values, attrs: Mapping[str, Any], *, decode: bool
+    path: str, stored: Array, attrs: Mapping[str, Any], *, decode: bool
 ) -> tuple[DecodedValues, str]:
     """Values by the CF conventions, or as stored with the reason why not."""
     try:
@@ -290,7 +289,7 @@ def coordinate_path(session: Session, path: str, axis: int) -> str | None:
 
 def coordinates(
     session: Session, path: str, axis: int, span: AxisSpan, limits: RequestLimits
-) -> tuple[Values, str, Mapping[str, Any]] | None:
+) -> tuple[Array, str, Mapping[str, Any]] | None:
     """Coordinates along a part of an axis: numbers or texts, their kind, their attributes."""
     where = coordinate_path(session, path, axis)
     if where is None or not span.count:

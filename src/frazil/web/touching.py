@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import Coords
 from frazil.ids import NodeId
 from frazil.model.history import SnapshotEntry, TransactionLog, to_datetime
 from frazil.transaction.opened import context_of
 from frazil.web.library import ServedRepository
 from frazil.web.settings import RequestLimits
-
-Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -133,7 +133,7 @@ class Workers:
         """The result of work that is done once for a key and a state, or that it is not ready yet.
 
         Work that was begun for an older state is waited for and shown once: where commits come
-        faster than reports are made, nobody would see any otherwise.
+        faster than reports are made, none would ever be shown otherwise.
 
         Raises:
             BusyError: too much of the kind waits already.

@@ -28,7 +28,7 @@ except ImportError:  # xarray before 2025.10
         dump_to_store,
     )
 
-Region: TypeAlias = Mapping[str, slice | Literal["auto"]] | Literal["auto"] | None
+RegionArgument: TypeAlias = Mapping[str, slice | Literal["auto"]] | Literal["auto"] | None
 WriteMode: TypeAlias = Literal["w", "w-", "a", "a-", "r+"]
 
 # What xarray calls the variable of an array without a name of its own.
@@ -59,7 +59,7 @@ def to_icechunk(
     safe_chunks: bool = True,
     align_chunks: bool = False,
     append_dim: Hashable | None = None,
-    region: Region = None,
+    region: RegionArgument = None,
     encoding: Mapping[Any, Any] | None = None,
     chunkmanager_store_kwargs: MutableMapping[Any, Any] | None = None,
     split_every: int | None = None,
@@ -182,7 +182,9 @@ def _write_lazy(
     )
 
 
-def _checked_mode(mode: WriteMode | None, append_dim: Hashable | None, region: Region) -> WriteMode:
+def _checked_mode(
+    mode: WriteMode | None, append_dim: Hashable | None, region: RegionArgument
+) -> WriteMode:
     if mode is None:
         if append_dim is not None:
             return "a"

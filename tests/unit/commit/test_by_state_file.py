@@ -111,7 +111,7 @@ def test_a_state_file_from_the_past_is_an_error(storage: MemoryStorage) -> None:
     commit(repository, 1)
     repository.list_branches()
     storage.put("state.json", past)
-    with pytest.raises(FormatError, match="older than it was"):
+    with pytest.raises(FormatError, match="older than the one read before"):
         repository.list_branches()
 
 

@@ -8,11 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.errors import StorageError
-from frazil.model.config import (
-    RepositoryConfig,
-    RepoUpdateRetryConfig,
-    StorageRetriesSettings,
-)
+from frazil.model.config import RepositoryConfig, RepoUpdateRetryConfig, StorageRetriesSettings
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
@@ -68,14 +64,14 @@ def scene() -> Scene:
 
 def test_a_new_branch_that_others_committed_to(scene: Scene) -> None:
     scene.line.then = lambda: commit(scene.theirs, "b", "theirs")
-    with pytest.raises(StorageError, match="nobody can tell"):
+    with pytest.raises(StorageError, match="outcome is unknown"):
         scene.ours.create_branch("b", scene.second)
     assert scene.messages("b") == ["theirs", "second"]
 
 
 def test_a_reset_that_others_committed_upon(scene: Scene) -> None:
     scene.line.then = lambda: commit(scene.theirs, "main", "theirs")
-    with pytest.raises(StorageError, match="nobody can tell"):
+    with pytest.raises(StorageError, match="outcome is unknown"):
         scene.ours.reset_branch("main", scene.first)
     assert scene.messages("main") == ["theirs"]
 
@@ -88,7 +84,7 @@ def test_a_deleted_branch_that_others_made_again(
     later = datetime.now(UTC) + timedelta(days=2)
     monkeypatch.setattr(MemoryStorage, "clock", lambda _: later)
     scene.line.then = lambda: scene.theirs.create_branch("b", scene.second)
-    with pytest.raises(StorageError, match="nobody can tell"):
+    with pytest.raises(StorageError, match="outcome is unknown"):
         scene.ours.delete_branch("b")
     assert scene.messages("b") == ["second"]
 

@@ -9,9 +9,8 @@ import zarr
 
 from frazil.errors import ConflictError, ErrorKind, FrazilError, SessionStateError, StorageError
 from frazil.formats.ref_files import branch_key, encode_ref
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.maintenance.upgrade import RefLineages, synthetic_log, upgrade_v1_to_v2
-from frazil.model.history import SnapshotEntry, UpdateType
+from frazil.ids import SnapshotId
+from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
@@ -201,20 +200,3 @@ def test_damaged_snapshots_that_nothing_needs_are_no_hindrance(storage: MemorySt
     storage.put(f"snapshots/{SnapshotId.random()}", b"torn")
     upgrade(repo)
     assert_upgraded(storage)
-
-
-def test_times_of_made_up_updates_ascend_strictly() -> None:
-    root = SnapshotEntry(INITIAL_SNAPSHOT_ID, None, 5_000, "", {})
-    tip = SnapshotEntry(SnapshotId(bytes(12)), root.id, 6_000, "", {})
-    past = RefLineages(
-        main=[tip, root],
-        branches={"b": [root]},
-        tags={"t": root.id, "u": root.id},
-        deleted_tags={"d": SnapshotId(b"unknown12345")},
-        times={root.id: 5_000, tip.id: 6_000},
-    )
-    log = synthetic_log(past)
-    assert [entry.updated_at for entry in log] == [5_000, 6_000, 6_001, 6_002, 6_003, 6_004, 7_000]
-    assert log[0].kind == UpdateType.RepoInitialized()
-    assert log[1].kind == UpdateType.NewCommit("main", tip.id)
-    assert log[-1].kind == UpdateType.TagDeleted("d", SnapshotId(b"unknown12345"))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from frazil.ids import SnapshotId
-from frazil.model.lanes import Row, lay_out
+from frazil.model.lanes import GraphRow, lay_out
 from frazil.model.lineage import MERGE_PARENTS
 from frazil.model.values import SnapshotInfo
 
@@ -28,7 +28,7 @@ def commit(number: int, *parents: int) -> SnapshotInfo:
     return SnapshotInfo(name(number), parent, when, str(number), dict(metadata))
 
 
-def ends_of(rows: Sequence[Row]) -> None:
+def ends_of(rows: Sequence[GraphRow]) -> None:
     """Whether every line that enters a row ends at its dot or goes on below."""
     lanes: dict[int, set[str]] = {}
     for row, after in zip(rows, [*rows[1:], None], strict=True):

@@ -19,7 +19,7 @@ from frazil.errors import (
     InvalidInputError,
     SessionStateError,
 )
-from frazil.repository.audit import AUDIT, Keep
+from frazil.repository.audit import AUDIT, KeepBranch
 from frazil.session import Session
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
@@ -106,7 +106,7 @@ def test_what_fails_leaves_the_branch_and_tells_which_check(repo: frazil.Reposit
     ],
 )
 def test_audit_branches_stay_as_asked(
-    repo: frazil.Repository, keep: Keep, passes: bool, stays: bool
+    repo: frazil.Repository, keep: KeepBranch, passes: bool, stays: bool
 ) -> None:
     try:
         with repo.audit.staged(
@@ -243,7 +243,7 @@ def test_wrong_arguments_are_refused_before_anything_is_made(repo: frazil.Reposi
     assert repo.list_branches() == {"main"}
 
 
-def staged_once(spec: int, keep: Keep, failing_from: int | None) -> tuple[FaultyStorage, int]:
+def staged_once(spec: int, keep: KeepBranch, failing_from: int | None) -> tuple[FaultyStorage, int]:
     """Publish something; count calls after its check, and fail from one of them on."""
     storage = FaultyStorage(frazil.in_memory_storage())
     repo = frazil.Repository.create(storage, spec_version=spec)
@@ -276,7 +276,7 @@ def test_what_was_published_stays_so_when_only_the_clean_up_fails(
 @pytest.mark.parametrize("keep", ["on_failure", "never"])
 @pytest.mark.parametrize("spec", [1, 2])
 def test_what_others_commit_to_the_audit_branch_is_not_deleted_with_it(
-    spec: int, keep: Keep
+    spec: int, keep: KeepBranch
 ) -> None:
     template = MemoryStorage()
     session = frazil.Repository.create(template, spec_version=spec).writable_session("main")

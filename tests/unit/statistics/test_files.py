@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import zstandard
 
+from frazil.arrays import Mask, StructRows
 from frazil.errors import ConflictError, FormatError
 from frazil.statistics.files import (
     FILE_ROWS,
@@ -27,7 +28,7 @@ from frazil.statistics.files import (
     read_index,
     store,
 )
-from frazil.statistics.records import ROW, Flags, Rows, blank_rows
+from frazil.statistics.records import ROW, blank_rows
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.stepping import SteppingStorage
@@ -36,7 +37,7 @@ DECODING = bytes(range(16))
 KEY = f"{PREFIX}{DECODING.hex()}/0a"
 
 
-def some(count: int, first: int = 0) -> Rows:
+def some(count: int, first: int = 0) -> StructRows:
     """Rows that all differ."""
     rows = blank_rows(count)
     rows["offset"] = np.arange(first, first + count)
@@ -116,9 +117,9 @@ def test_files_are_merged_and_disputes_are_settled_by_saying_nothing() -> None:
 SECRET = 5
 
 
-def keep(rows: Rows) -> Flags:
+def keep(rows: StructRows) -> Mask:
     """All rows but those of what is erased."""
-    stays: Flags = rows["offset"] != SECRET
+    stays: Mask = rows["offset"] != SECRET
     return stays
 
 

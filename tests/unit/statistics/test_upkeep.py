@@ -12,12 +12,13 @@ import pytest
 import zarr
 
 import frazil
+from frazil.arrays import StructRows
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.run import LocalRunner
 from frazil.statistics.files import list_files, load_file
 from frazil.statistics.publishing import store_rows
-from frazil.statistics.records import Rows, decoding_of
+from frazil.statistics.records import decoding_of
 from frazil.storage.memory import MemoryStorage
 from frazil.transfer.cloning import clone
 from tests.support.ages import AT_ONCE
@@ -224,7 +225,7 @@ def test_whoever_writes_after_the_erasure_does_not_tell_it_either(
     def erase() -> None:
         Repository.open(storage).space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE)
 
-    held: dict[bytes, list[Rows]] = {}
+    held: dict[bytes, list[StructRows]] = {}
     for answer in (
         rows for item in list_files(storage) if (rows := load_file(storage, item)) is not None
     ):

@@ -36,7 +36,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.opened import context_of
 from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
-from frazil.upgrading.chunks import Move, Transfer, mover
+from frazil.upgrading.chunks import MoveChunks, Transfer, mover
 from frazil.upgrading.source import LEGACY_ID, ChunkMode, UpgradeSource
 from frazil.upgrading.upgrade import upgrade
 from tests.support.ages import AT_ONCE
@@ -266,7 +266,7 @@ def test_a_commit_that_slips_in_is_converted(spec: str) -> None:
 
     done: list[str] = []
 
-    def meanwhile(source: UpgradeSource, mode: ChunkMode) -> Move:
+    def meanwhile(source: UpgradeSource, mode: ChunkMode) -> MoveChunks:
         def move(transfers: Sequence[Transfer]) -> None:
             real(transfers)
             if not done:

@@ -12,7 +12,7 @@ from frazil.formats.legacy.g1_schemas import arrow, attribute_schema, read_table
 from frazil.formats.legacy.header import refuse_flat, unwrap
 from frazil.formats.legacy.messages import unpack_message
 from frazil.formats.legacy.records import SnapshotRecord
-from frazil.formats.legacy.structs import Document
+from frazil.formats.legacy.structs import LegacyDocument
 from frazil.formats.legacy.zarr_fields import dump_json, put_attributes
 from frazil.model.history import Metadata
 
@@ -22,7 +22,7 @@ def decode_attributes(blob: bytes, *, key: str, dialect: Dialect) -> tuple[Metad
     wrapping, body = unwrap(blob, FileKind.ATTRIBUTES, key=key)
     if wrapping.header:
         refuse_flat(body, key=key)
-    document = Document(key, dialect.generation)
+    document = LegacyDocument(key, dialect.generation)
     # No MessagePack list or map begins with a bracket.
     is_json, size = body[:1] in (b"[", b"{"), wrapping.size
     value = document.json(body) if is_json else unpack_message(body, key=key, packed=size)
@@ -69,11 +69,11 @@ def decode_attribute_file(blob: bytes, *, key: str) -> tuple[Metadata, ...]:
     table = read_table(blob, key=key)
     if "attrs" not in table.column_names:
         raise FormatError("damaged file: there is no column attrs", key=key)
-    document = Document(key, LegacyGeneration.G1)
+    document = LegacyDocument(key, LegacyGeneration.G1)
     return tuple(_row(document, raw) for raw in table.column("attrs").to_pylist())
 
 
-def _row(document: Document, raw: object) -> Metadata:
+def _row(document: LegacyDocument, raw: object) -> Metadata:
     if not isinstance(raw, bytes):
         raise document.fail("attributes must be bytes")
     # No MessagePack map begins with a brace.

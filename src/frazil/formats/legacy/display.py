@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -18,10 +18,8 @@ from frazil.formats.legacy.manifests import FIELDS as MANIFEST_FIELDS
 from frazil.formats.legacy.messages import unpack_message
 from frazil.formats.legacy.names import FOLDERS
 from frazil.formats.legacy.snapshots import FIELDS as SNAPSHOT_FIELDS
-from frazil.formats.legacy.structs import Document
+from frazil.formats.legacy.structs import LegacyDocument, Value
 from frazil.ids import crockford
-
-Value: TypeAlias = Any
 
 MAX_ROWS: Final = 1000
 """Rows of a table that are shown."""
@@ -56,7 +54,7 @@ def legible(blob: bytes, *, key: str) -> dict[str, Value]:
             return found | _table(blob, key)
         case Encoding.JSON:
             body = unwrap(blob, None, key=key)[1]
-            return found | {"content": Document(key, LegacyGeneration.G2).json(body)}
+            return found | {"content": LegacyDocument(key, LegacyGeneration.G2).json(body)}
         case Encoding.MSGPACK:
             wrapping, body = unwrap(blob, None, key=key)
             content = _named(kind, unpack_message(body, key=key, packed=wrapping.size))

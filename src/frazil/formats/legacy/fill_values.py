@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from frazil.formats.legacy.messages import Single
+from frazil.model.plain import JSON
 
-JSON: TypeAlias = Any
 Scalar: TypeAlias = Any
 """A value in Python: bool, int, float, complex parts as a pair, bytes, str."""
 

@@ -10,17 +10,13 @@ fixed width, in either order of bytes, or seven bits a byte with the lowest firs
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import I64, U8, U32, U64
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.structs import MAX_RANK, MAX_U32
-from frazil.model.strings import I64, U8
-
-U32: TypeAlias = npt.NDArray[np.uint32]
-U64: TypeAlias = npt.NDArray[np.uint64]
 
 OVI1: Final = "ovi1"
 LEB128: Final = "leb128"
@@ -116,7 +112,7 @@ def decode_as(encoding: str, data: U8, starts: I64, ends: I64, *, key: str) -> t
 
     Raises:
         FormatError: a coordinate ends within an index, is too long or has an index too large,
-            or nobody knows the encoding.
+            or the encoding is unknown.
     """
     if encoding == OVI1:
         return decode_column(data, starts, ends, key=key)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Shape
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.legacy.columns import INLINE, NATIVE, VIRTUAL, sorted_rows
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
@@ -44,13 +45,10 @@ from frazil.ids import ChunkId, NodeId, crockford
 from frazil.model.chunks import ABSENT, ChunkTable, StringPool, VirtualRef, constant
 from frazil.model.strings import gather_runs
 
-Table: TypeAlias = Any
+ArrowTable: TypeAlias = Any
 """An Arrow table."""
-I64: TypeAlias = npt.NDArray[np.int64]
 
-Grid: TypeAlias = tuple[int, ...]
-"""Chunks along each axis of an array."""
-Grids: TypeAlias = Mapping[NodeId, Collection[Grid]]
+Grids: TypeAlias = Mapping[NodeId, Collection[Shape]]
 """The grids that the arrays of an inventory have, or had, in all snapshots that use it."""
 
 EXTERNAL: Final = "://"
@@ -77,7 +75,7 @@ def decode_inventory(blob: bytes, *, key: str, grids: Callable[[], Grids] = dict
 class _Reader:
     """Turns the columns of an Arrow table into tables of references."""
 
-    def __init__(self, table: Table, key: str) -> None:
+    def __init__(self, table: ArrowTable, key: str) -> None:
         self._table = table
         self._key = key
         self._is_library = "coords" in table.column_names
@@ -190,7 +188,7 @@ class _Reader:
         return arrays, *first
 
     def undecided(self, why: str) -> FormatError:
-        """The error for coordinates that nobody can be sure of."""
+        """The error for coordinates whose encoding is ambiguous."""
         return FormatError(
             f"the encoding of chunk coordinates is undecided: the file does not name it, and {why}",
             kind=ErrorKind.DESERIALIZATION,

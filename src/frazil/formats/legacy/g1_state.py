@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from frazil.errors import AlreadyExistsError, ErrorKind, FormatError, RefNotFoundError
 from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import id_of_name, plain_name
-from frazil.formats.legacy.structs import MAX_U64, Document
+from frazil.formats.legacy.structs import MAX_U64, LegacyDocument, Value
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.formats.ref_files import RefKind
 from frazil.ids import SnapshotId
 from frazil.masking import MaskedRecord
 from frazil.model.history import MAX_MICROS, Metadata
 from frazil.model.marks import merged_marks, with_marks
-
-Value: TypeAlias = Any
 
 CLAIMS: Final = "claims"
 MESSAGE: Final = "message"
@@ -120,7 +118,7 @@ class G1State(MaskedRecord):
 
 def decode_state(blob: bytes, *, key: str) -> G1State:
     """Read a state file."""
-    document = Document(key, LegacyGeneration.G1)
+    document = LegacyDocument(key, LegacyGeneration.G1)
     if len(blob) > MAX_STATE:
         raise document.fail("it is too large")
     rest = dict(document.mapping(document.json(blob), "state"))
@@ -141,16 +139,16 @@ def decode_state(blob: bytes, *, key: str) -> G1State:
         deleted_tags=tuple(document.text(name, "deleted tag") for name in deleted),
         moved_to=_optional(document, rest, "moved-to"),
         commit_mode=_optional(document, rest, "commit-mode"),
-        extra=rest,  # what nobody has taken
+        extra=rest,  # fields that are not known here
     )
 
 
-def _optional(document: Document, rest: dict[str, Value], name: str) -> str | None:
+def _optional(document: LegacyDocument, rest: dict[str, Value], name: str) -> str | None:
     found = rest.pop(name, None)
     return None if found is None else document.text(found, name)
 
 
-def _read_snapshot(document: Document, value: Value) -> StateSnapshot:
+def _read_snapshot(document: LegacyDocument, value: Value) -> StateSnapshot:
     rest = dict(document.mapping(value, "a snapshot"))
     properties = rest.pop("properties", None)
     structure = document.text(rest.pop("structure-file", None), "structure-file")
@@ -171,7 +169,7 @@ def is_file_name(name: str) -> bool:
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
-def _read_ref(document: Document, name: str, value: Value) -> StateRef:
+def _read_ref(document: LegacyDocument, name: str, value: Value) -> StateRef:
     rest = dict(document.mapping(value, "a ref"))
     kind = rest.pop("type", None)
     if kind not in ("branch", "tag"):

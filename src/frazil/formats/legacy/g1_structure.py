@@ -6,7 +6,7 @@ Parquet as the library of August 2024 wrote it is brought into this form first; 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from frazil.errors import FormatError
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
@@ -25,7 +25,7 @@ from frazil.formats.legacy.g1_schemas import (
 from frazil.formats.legacy.g1_state import StateSnapshot, is_file_name
 from frazil.formats.legacy.names import base64_name, id_of_name, node_number, remember, stored_name
 from frazil.formats.legacy.records import AttributeRef, Names, SnapshotRecord
-from frazil.formats.legacy.structs import MAX_U32, Document
+from frazil.formats.legacy.structs import MAX_U32, LegacyDocument, Value
 from frazil.formats.legacy.zarr_fields import (
     DEFAULT_KEYS,
     REGULAR,
@@ -50,12 +50,12 @@ def is_library_structure(columns: Collection[str]) -> bool:
     return "array_metadata" not in columns and "manifest_references" in columns
 
 
-def library_rows(document: Document, rows: Iterable[Row]) -> Iterator[Row]:
+def library_rows(document: LegacyDocument, rows: Iterable[StructureRow]) -> Iterator[StructureRow]:
     """The rows of such a file as rows of G1."""
     return (_row(document, row) for row in rows)
 
 
-def _row(document: Document, row: Row) -> Row:
+def _row(document: LegacyDocument, row: StructureRow) -> StructureRow:
     raw = row.get("user_attributes_ref")
     found: dict[str, Value] = {
         **_taken(row, "id", "type", "path"),
@@ -70,17 +70,17 @@ def _row(document: Document, row: Row) -> Row:
     return found
 
 
-def _taken(row: Row, *names: str) -> dict[str, Value]:
+def _taken(row: StructureRow, *names: str) -> dict[str, Value]:
     return {name: row.get(name) for name in names}
 
 
-def _file(document: Document, raw: Value) -> str:
+def _file(document: LegacyDocument, raw: Value) -> str:
     if not isinstance(raw, bytes) or len(raw) != 16:
         raise document.fail("a file id must have 16 bytes")
     return base64_name(raw) + EXTENSION
 
 
-def _array(document: Document, row: Row) -> Row:
+def _array(document: LegacyDocument, row: StructureRow) -> StructureRow:
     code = row.get("chunk_key_encoding")
     if isinstance(code, bytes) and len(code) == 1:
         code = code[0]
@@ -101,7 +101,7 @@ def _array(document: Document, row: Row) -> Row:
     }
 
 
-def _named(document: Document, raw: Value) -> Row:
+def _named(document: LegacyDocument, raw: Value) -> StructureRow:
     value = document.metadata(document.json(raw, "a codec is not JSON"), "codec")
     configuration = value.get("configuration")
     return {
@@ -110,7 +110,7 @@ def _named(document: Document, raw: Value) -> Row:
     }
 
 
-def _inventories(document: Document, value: Value) -> Iterator[Row]:
+def _inventories(document: LegacyDocument, value: Value) -> Iterator[StructureRow]:
     if value is None:
         return
     files = document.items(value.get("reference") or [], "manifest references")
@@ -122,11 +122,10 @@ def _inventories(document: Document, value: Value) -> Iterator[Row]:
         yield {"inventory_file": _file(document, raw), "row": row, "extent": []}
 
 
-Value: TypeAlias = Any
-Row: TypeAlias = Mapping[str, Value]
+StructureRow: TypeAlias = Mapping[str, Value]
 
 REFUSING_FLAGS: Final = 0xFF00
-"""Bits that tell a reader who does not know them to stop."""
+"""Bits that a reader must refuse if it does not know them."""
 _EMPTY: Final[Mapping[str, Value]] = {}
 
 
@@ -136,9 +135,9 @@ _EMPTY: Final[Mapping[str, Value]] = {}
 def decode_structure(blob: bytes, *, key: str, item: StateSnapshot) -> SnapshotRecord:
     """Read a structure file; `item` is what the state file says of the snapshot."""
     table = read_table(blob, key=key)
-    # Nobody else names the profile of a file.
+    # No other writer names the profile of a file.
     is_ours = PROFILE_KEY in (table.schema.metadata or {})
-    document = Document(key, LegacyGeneration.G1, has_true_extents=is_ours)
+    document = LegacyDocument(key, LegacyGeneration.G1, has_true_extents=is_ours)
     is_library = is_library_structure(table.column_names)
     rows = table.to_pylist()
     reader = _Reader(document)
@@ -175,12 +174,12 @@ def decode_structure(blob: bytes, *, key: str, item: StateSnapshot) -> SnapshotR
 class _Reader:
     """Makes nodes of rows; gathers the names of other files."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: LegacyDocument) -> None:
         self._document = document
         self.attributes: dict[str, AttributeRef] = {}
         self.manifests: dict[ManifestId, str] = {}
 
-    def node(self, row: Row) -> Node:
+    def node(self, row: StructureRow) -> Node:
         """The node of a row."""
         document = self._document
         node_id = document.node_id(row.get("id"))
@@ -214,7 +213,7 @@ class _Reader:
             )
         return flags
 
-    def _attributes(self, row: Row, path: str) -> Mapping[str, Value] | None:
+    def _attributes(self, row: StructureRow, path: str) -> Mapping[str, Value] | None:
         ref = row.get("attrs_reference")
         if ref is not None:
             location = self._document.number(ref.get("row"), "row", MAX_U32)
@@ -227,7 +226,7 @@ class _Reader:
     def _json_object(self, raw: bytes, what: str) -> dict[str, Value]:
         return self._document.metadata(self._document.json(raw, f"{what}: not JSON"), what)
 
-    def _array(self, row: Row) -> ArrayFields:
+    def _array(self, row: StructureRow) -> ArrayFields:
         document = self._document
         grid = document.mapping(row.get("chunk_grid"), "chunk_grid")
         if grid.get("name") != REGULAR:
@@ -270,12 +269,12 @@ class _Reader:
         except UnfitError as error:
             raise self._document.fail(f"fill value: {error}") from error
 
-    def _codec(self, row: Row) -> NamedConfiguration:
+    def _codec(self, row: StructureRow) -> NamedConfiguration:
         raw = row.get("configuration")
         name = self._document.text(row.get("name"), "codec")
         return NamedConfiguration(name, None if raw is None else self._json_object(raw, "codec"))
 
-    def _inventory(self, row: Row, dimensions: Sequence[Dimension]) -> ManifestRef:
+    def _inventory(self, row: StructureRow, dimensions: Sequence[Dimension]) -> ManifestRef:
         name = self._file(row.get("inventory_file"))
         self._flags(row.get("flags"))
         id = id_of_name(ManifestId, name)
@@ -306,7 +305,7 @@ def encode_structure(record: SnapshotRecord) -> bytes:
     return write_table(table)
 
 
-def _fits_seed(row: Row) -> bool:
+def _fits_seed(row: StructureRow) -> bool:
     narrow = LIMITS[WIDTHS[SEED].length]
     numbers = [row["id"], (row["attrs_reference"] or _EMPTY).get("row", 0)]
     metadata = row["array_metadata"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
+from frazil.arrays import Coords
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
@@ -21,12 +22,10 @@ from frazil.formats.legacy.messages import (
     unpack_message,
 )
 from frazil.formats.legacy.nodes import NodeWriter
-from frazil.formats.legacy.records import Coords, LogRecord, Names
-from frazil.formats.legacy.structs import Document
+from frazil.formats.legacy.records import LogRecord, Names
+from frazil.formats.legacy.structs import LegacyDocument, Value
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import TransactionLog
-
-Value: TypeAlias = Any
 
 COME_AND_GONE: Final = ("new_groups", "new_arrays", "deleted_groups", "deleted_arrays")
 ID_LISTS: Final = (*COME_AND_GONE, "updated_user_attributes", "updated_zarr_metadata")
@@ -44,7 +43,7 @@ def decode_log(blob: bytes, *, key: str) -> LogRecord:
     wrapping, body = unwrap(blob, FileKind.TRANSACTION_LOG, key=key)
     if wrapping.header:
         refuse_flat(body, key=key)
-    document = Document(key, LegacyGeneration.G3)
+    document = LegacyDocument(key, LegacyGeneration.G3)
     value = unpack_message(body, key=key, packed=wrapping.size)
     is_new = isinstance(value, list) and len(value) == len(_FIELDS)
     names = _FIELDS if is_new else _OLD_FIELDS
@@ -69,7 +68,7 @@ def _dialect(wrapping: Wrapping, *, is_packed: bool) -> Dialect:
     return Dialect.G3G if is_packed else Dialect.G3E
 
 
-def _read_chunks(document: Document, value: Value) -> Coords:
+def _read_chunks(document: LegacyDocument, value: Value) -> Coords:
     found = {read_coords(document, each) for each in document.items(value, "updated_chunks")}
     ranks = {len(coords) for coords in found}
     if len(ranks) > 1:

@@ -13,7 +13,7 @@ from frazil.formats.envelope import FileKind
 from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.header import Wrapping, wrap
 from frazil.formats.legacy.layouts import DialectLayout, IdForm, dialect_layout
-from frazil.formats.legacy.manifests import FIELDS, Value
+from frazil.formats.legacy.manifests import FIELDS
 from frazil.formats.legacy.messages import (
     array_header,
     map_header,
@@ -24,6 +24,7 @@ from frazil.formats.legacy.messages import (
 from frazil.formats.legacy.names import stored_names
 from frazil.formats.legacy.nodes import NodeWriter, file_id, write_id
 from frazil.formats.legacy.records import ManifestRecord, Names
+from frazil.formats.legacy.structs import Value
 from frazil.formats.legacy.zarr_fields import cannot_hold, dump_json
 from frazil.ids import ChunkId
 from frazil.model.chunks import ChunkRef, ChunkTable, ChunkType, InlineRef, VirtualRef

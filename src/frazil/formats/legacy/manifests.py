@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgpack
 
@@ -13,23 +13,21 @@ from frazil.formats.envelope import FileKind, references_justified
 from frazil.formats.legacy.columns import ManifestBuilder, TableBuilder
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import LONG, SHORT, Wrapping, refuse_flat, unwrap
-from frazil.formats.legacy.messages import (
-    MessageReader,
-)
+from frazil.formats.legacy.messages import MessageReader
 from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import ManifestRecord
 from frazil.formats.legacy.structs import (
     MAX_RANK,
     MAX_U32,
     MAX_U64,
-    Document,
+    LegacyDocument,
     StructForm,
+    Value,
     early_dialect,
 )
 from frazil.ids import ManifestId, NodeId
 from frazil.model.nodes import Coordinates
 
-Value: TypeAlias = Any
 Entry: TypeAlias = tuple[NodeId, Coordinates, Value]
 
 FIELDS: Final = {
@@ -47,7 +45,7 @@ _UNREADABLE: Final = (msgpack.exceptions.UnpackException, ValueError, TypeError)
 def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> ManifestRecord:
     """Read a manifest of G2 or G3 in whatever dialect it is."""
     wrapping, body = unwrap(blob, FileKind.MANIFEST, key=key)
-    document = Document(key, generation)
+    document = LegacyDocument(key, generation)
     if body[:1] == b"{":
         value = document.mapping(document.json(body), "a manifest")
         entries = _flat_json(document, document.mapping(value.get("chunks"), "chunks"))
@@ -68,7 +66,9 @@ def decode_manifest(blob: bytes, *, key: str, generation: LegacyGeneration) -> M
     return parser.record(entries, lambda: _dialect(document, parser, count, wrapping), id)
 
 
-def _decode_mapped(document: Document, reader: MessageReader, wrapping: Wrapping) -> ManifestRecord:
+def _decode_mapped(
+    document: LegacyDocument, reader: MessageReader, wrapping: Wrapping
+) -> ManifestRecord:
     """A manifest that is a map with the names of its fields."""
     value = reader.value()
     reader.finish()
@@ -80,7 +80,7 @@ def _decode_mapped(document: Document, reader: MessageReader, wrapping: Wrapping
     return parser.record(entries, lambda: _dialect(document, parser, count, wrapping), id)
 
 
-def _dialect(document: Document, parser: _Reader, count: int, wrapping: Wrapping) -> Dialect:
+def _dialect(document: LegacyDocument, parser: _Reader, count: int, wrapping: Wrapping) -> Dialect:
     """The dialect of a manifest as far as its content tells."""
     if count == 1:
         is_wide = document.generation is LegacyGeneration.G2 or document.id_width == WIDE
@@ -103,7 +103,7 @@ def _dialect(document: Document, parser: _Reader, count: int, wrapping: Wrapping
 class _Reader:
     """Reads the chunks of one manifest."""
 
-    def __init__(self, document: Document, size: int) -> None:
+    def __init__(self, document: LegacyDocument, size: int) -> None:
         self._document = document
         self._left = references_justified(size)
         self._nodes: dict[Value, NodeId] = {}
@@ -233,7 +233,7 @@ class _Reader:
         return document.text(location, "location"), self._range(parts[1], parts[2]), checksum
 
 
-def read_coords(document: Document, value: Value) -> Coordinates:
+def read_coords(document: LegacyDocument, value: Value) -> Coordinates:
     """The coordinates of a chunk."""
     if not isinstance(value, list | tuple) or len(value) > MAX_RANK:
         raise document.fail("chunk coordinates must be a list")
@@ -243,7 +243,7 @@ def read_coords(document: Document, value: Value) -> Coordinates:
     return tuple(value)
 
 
-def _flat_json(document: Document, chunks: Mapping[str, Value]) -> Iterator[Entry]:
+def _flat_json(document: LegacyDocument, chunks: Mapping[str, Value]) -> Iterator[Entry]:
     for name, payload in chunks.items():
         try:
             if name.startswith("["):

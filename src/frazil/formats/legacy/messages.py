@@ -16,7 +16,7 @@ import msgpack
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.envelope import values_justified
 
-Message: TypeAlias = Any
+MessageValue: TypeAlias = Any
 """None, bool, int, float, `Single`, str, bytes, a sequence or a mapping of these."""
 
 MAX_DEPTH: Final = 128
@@ -46,7 +46,7 @@ class Single(float):
 # --- reading ---
 
 
-def unpack_message(data: bytes, *, key: str, packed: int | None = None) -> Message:
+def unpack_message(data: bytes, *, key: str, packed: int | None = None) -> MessageValue:
     """Read one whole message, which took `packed` bytes in its file.
 
     Raises:
@@ -109,7 +109,7 @@ class MessageReader:
         code = self._data[self.at]
         return 0x80 <= code <= 0x8F or code in (0xDE, 0xDF)
 
-    def value(self, *, as_key: bool = False) -> Message:
+    def value(self, *, as_key: bool = False) -> MessageValue:
         """The value that comes next; lists in keys are tuples."""
         code = self._byte()
         if code < 0x80:
@@ -124,7 +124,7 @@ class MessageReader:
             return self._list(code & 15, as_key=as_key)
         return self._other(code, as_key=as_key)
 
-    def _other(self, code: int, *, as_key: bool) -> Message:
+    def _other(self, code: int, *, as_key: bool) -> MessageValue:
         if code == 0xC0:
             return None
         if code in (0xC2, 0xC3):
@@ -145,7 +145,7 @@ class MessageReader:
             return self._map(self._size(2 if code == 0xDE else 4), as_key=as_key)
         raise self.fail(f"type byte {code:#x} has no meaning here")
 
-    def _list(self, count: int, *, as_key: bool) -> Sequence[Message]:
+    def _list(self, count: int, *, as_key: bool) -> Sequence[MessageValue]:
         self._counted(count, 1)
         self._enter()
         value = self.value
@@ -153,7 +153,7 @@ class MessageReader:
         self._depth -= 1
         return tuple(items) if as_key else items
 
-    def _map(self, count: int, *, as_key: bool) -> dict[Message, Message]:
+    def _map(self, count: int, *, as_key: bool) -> dict[MessageValue, MessageValue]:
         if as_key:
             raise self.fail("a map as key of a map")
         self._counted(count, 2)
@@ -188,7 +188,7 @@ class MessageReader:
     def _size(self, width: int) -> int:
         return int(self._unpack(_SIZES[width]))
 
-    def _unpack(self, form: struct.Struct) -> Message:
+    def _unpack(self, form: struct.Struct) -> MessageValue:
         at = self.at
         if at + form.size > len(self._data):
             raise self.fail("unexpected end")
@@ -212,7 +212,7 @@ class MessageReader:
 # --- writing ---
 
 
-def pack_message(value: Message) -> bytes:
+def pack_message(value: MessageValue) -> bytes:
     """Write a value in as few bytes as its type allows.
 
     Raises:
@@ -251,7 +251,7 @@ def packed_struct(names: Sequence[str], fields: Sequence[bytes], *, named: bool)
     return map_header(len(fields)) + b"".join(name + field for name, field in pairs)
 
 
-def pack_scalar(value: Message) -> bytes:
+def pack_scalar(value: MessageValue) -> bytes:
     """A value that holds no others: a number, a text, a byte string, a truth value or None."""
     if isinstance(value, Single):
         return b"\xca" + _F32.pack(value)
@@ -270,7 +270,7 @@ def _cannot(what: str) -> FormatError:
     return FormatError(f"MessagePack cannot hold {what}", kind=ErrorKind.SERIALIZATION)
 
 
-def _pack(value: Message, put: Callable[[bytes], object], depth: int) -> None:
+def _pack(value: MessageValue, put: Callable[[bytes], object], depth: int) -> None:
     if depth > MAX_DEPTH:
         raise _cannot("containers nested this deep")
     if value is None or isinstance(value, str | int | float | bytes):

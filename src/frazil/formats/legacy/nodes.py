@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from frazil.errors import InvalidInputError
 from frazil.formats.legacy.dialects import Dialect
@@ -11,7 +11,7 @@ from frazil.formats.legacy.fill_values import UnfitError
 from frazil.formats.legacy.layouts import DialectLayout, IdForm
 from frazil.formats.legacy.names import from_crockford, node_number, stored_name
 from frazil.formats.legacy.records import AttributeRef, Names
-from frazil.formats.legacy.structs import MAX_U32, Document
+from frazil.formats.legacy.structs import MAX_U32, LegacyDocument, Value
 from frazil.formats.legacy.zarr_fields import (
     DEFAULT_KEYS,
     ArrayFields,
@@ -24,16 +24,7 @@ from frazil.formats.legacy.zarr_fields import (
     untagged_fill,
 )
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
-from frazil.model.nodes import (
-    ArrayNode,
-    Dimension,
-    Extents,
-    ManifestRef,
-    Node,
-    path_order,
-)
-
-Value: TypeAlias = Any
+from frazil.model.nodes import ArrayNode, Dimension, Extents, ManifestRef, Node, path_order
 
 NODE: Final = ("id", "path", "user_attributes", "node_data")
 ARRAY_METADATA: Final = (
@@ -55,7 +46,7 @@ _KEY_NAMES: Final = {separator: name for name, separator in _SEPARATORS.items()}
 
 
 def read_nodes(
-    document: Document, value: Value
+    document: LegacyDocument, value: Value
 ) -> tuple[tuple[Node, ...], dict[str, AttributeRef]]:
     """The nodes of a snapshot in order, and where attributes are that are not in it."""
     refs: dict[str, AttributeRef] = {}
@@ -65,7 +56,7 @@ def read_nodes(
 
 
 def _read_node(
-    document: Document, path: Value, value: Value, refs: dict[str, AttributeRef]
+    document: LegacyDocument, path: Value, value: Value, refs: dict[str, AttributeRef]
 ) -> Node:
     raw_id, own_path, attributes, data = document.fields(value, NODE, "a node")
     path = document.path(path, "path of a node")
@@ -88,7 +79,7 @@ def _read_node(
 
 
 def _read_attributes(
-    document: Document, value: Value, path: str, refs: dict[str, AttributeRef]
+    document: LegacyDocument, value: Value, path: str, refs: dict[str, AttributeRef]
 ) -> dict[str, Value] | None:
     if value is None:
         return None
@@ -105,7 +96,7 @@ def _read_attributes(
     return {}
 
 
-def _read_array(document: Document, value: Value) -> ArrayFields:
+def _read_array(document: LegacyDocument, value: Value) -> ArrayFields:
     parts = document.fields(value, ARRAY_METADATA, "array metadata")
     shape, data_type, chunk_shape, keys, fill, codecs, transformers, names = parts
     known = stored_type(data_type)
@@ -137,7 +128,9 @@ def _read_array(document: Document, value: Value) -> ArrayFields:
     )
 
 
-def _read_named(document: Document, value: Value, what: str) -> tuple[NamedConfiguration, ...]:
+def _read_named(
+    document: LegacyDocument, value: Value, what: str
+) -> tuple[NamedConfiguration, ...]:
     found = []
     for each in document.items(value, what):
         name, configuration = document.fields(each, NAMED, what)
@@ -150,7 +143,7 @@ def _read_named(document: Document, value: Value, what: str) -> tuple[NamedConfi
     return tuple(found)
 
 
-def _read_names(document: Document, value: Value, rank: int) -> tuple[str | None, ...] | None:
+def _read_names(document: LegacyDocument, value: Value, rank: int) -> tuple[str | None, ...] | None:
     if value is None:
         return None
     names = document.items(value, "dimension_names")
@@ -160,7 +153,7 @@ def _read_names(document: Document, value: Value, rank: int) -> tuple[str | None
 
 
 def _read_manifest_ref(
-    document: Document, value: Value, dimensions: Sequence[Dimension]
+    document: LegacyDocument, value: Value, dimensions: Sequence[Dimension]
 ) -> ManifestRef:
     is_short = isinstance(value, list | tuple) and len(value) == 2
     names = ("object_id", "extents") if is_short else ("object_id", "flags", "extents")
@@ -170,7 +163,9 @@ def _read_manifest_ref(
     )
 
 
-def read_extents(document: Document, value: Value, dimensions: Sequence[Dimension]) -> Extents:
+def read_extents(
+    document: LegacyDocument, value: Value, dimensions: Sequence[Dimension]
+) -> Extents:
     """The chunks that a manifest has, as far as the file tells it for certain."""
     if isinstance(value, Mapping):
         value = document.pair(value, ("start", "end"), "extents")

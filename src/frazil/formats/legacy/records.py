@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from frazil.arrays import Coords
 from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.header import BARE, Wrapping
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
@@ -22,7 +20,6 @@ from frazil.model.history import Metadata, Micros, Snapshot
 
 Nanos: TypeAlias = int
 """Nanoseconds since 1970 UTC: the old libraries kept that many digits."""
-Coords: TypeAlias = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)

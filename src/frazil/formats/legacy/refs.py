@@ -22,7 +22,7 @@ from frazil.formats.legacy.names import (
 )
 from frazil.formats.legacy.nodes import write_id
 from frazil.formats.legacy.records import RefRecord
-from frazil.formats.legacy.structs import Document, format_time
+from frazil.formats.legacy.structs import LegacyDocument, format_time
 from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.formats.ref_files import (
     FILE,
@@ -44,7 +44,7 @@ def decode_ref(blob: bytes, *, key: str, generation: LegacyGeneration) -> RefRec
     Raises:
         FormatError: it does not name a snapshot.
     """
-    document = Document(key, generation)
+    document = LegacyDocument(key, generation)
     value = read_ref(blob, key=key)
     snapshot = document.snapshot_id(value["snapshot"], "snapshot")
     when, properties, moved_to = (value.get(name) for name in ("timestamp", "properties", MOVED))
@@ -205,7 +205,7 @@ def parse_ref_key(generation: LegacyGeneration, key: str, *, encoded: bool) -> R
     if generation is not LegacyGeneration.G2:
         return None
     step = _step(name, RefPrefix.NONE, file) if slash else None
-    # Nobody has made so many commits: a tag may be called `releases/20240901`.
+    # No branch has so many commits: a tag may be called `releases/20240901`.
     if step is not None and step.number is not None and step.number <= MOST_STEPS:
         return step
     whole = key.removeprefix(root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from frazil.errors import FormatError
 from frazil.formats.envelope import FileKind
@@ -19,8 +19,9 @@ from frazil.formats.legacy.structs import (
     MAX_U16,
     MAX_U32,
     MAX_U64,
-    Document,
+    LegacyDocument,
     StructForm,
+    Value,
     early_dialect,
     format_time,
 )
@@ -28,8 +29,6 @@ from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import SnapshotId
 from frazil.model.history import ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Node
-
-Value: TypeAlias = Any
 
 ENTRY: Final = ("id", "written_at", "message")
 _HISTORY: Final = (
@@ -66,7 +65,7 @@ def decode_snapshot(
     The name of the file is the identity of the snapshot: `id` wins over the id in the file.
     """
     wrapping, body = unwrap(blob, FileKind.SNAPSHOT, key=key)
-    document = Document(key, generation, has_true_extents=wrapping.is_ours)
+    document = LegacyDocument(key, generation, has_true_extents=wrapping.is_ours)
     is_json = body[:1] == b"{"
     if is_json:
         value = document.json(body)
@@ -82,7 +81,7 @@ def decode_snapshot(
     return replace(record, dialect=dialect, wrapping=wrapping.form)
 
 
-def _count(document: Document, value: Value) -> int:
+def _count(document: LegacyDocument, value: Value) -> int:
     """The number of fields of a snapshot, which tells its layout."""
     if isinstance(value, Mapping):
         if "flushed_at" in value:
@@ -96,7 +95,7 @@ def _count(document: Document, value: Value) -> int:
 class _Reader:
     """Makes a record of the fields of a snapshot."""
 
-    def __init__(self, document: Document, fields: Mapping[str, Value], count: int) -> None:
+    def __init__(self, document: LegacyDocument, fields: Mapping[str, Value], count: int) -> None:
         self._document = document
         self._fields = fields
         self._count = count
@@ -188,7 +187,7 @@ class _Reader:
 
 
 def _dialect(
-    document: Document, count: int, fields: Mapping[str, Value], wrapping: Wrapping
+    document: LegacyDocument, count: int, fields: Mapping[str, Value], wrapping: Wrapping
 ) -> Dialect:
     """The dialect of a snapshot as far as its content tells; an empty one fits several."""
     if document.generation is LegacyGeneration.G3 and not document.forms <= {StructForm.LIST}:

@@ -52,7 +52,7 @@ class StructForm(Enum):
 
 
 @dataclass(slots=True)
-class Document:
+class LegacyDocument:
     """Reads the values of one file; gathers the names of the ids it meets."""
 
     key: str
@@ -276,7 +276,7 @@ class Document:
         return NodeId(raw)
 
 
-def early_dialect(document: Document) -> Dialect:
+def early_dialect(document: LegacyDocument) -> Dialect:
     """The dialect of a file of G2 in MessagePack."""
     if document.forms == {StructForm.LIST}:
         return Dialect.G2_MSGPACK

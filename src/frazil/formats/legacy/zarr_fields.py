@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.formats.legacy.dialects import LegacyGeneration
@@ -28,8 +28,8 @@ from frazil.formats.zarr_meta import MAX_CHUNKS, checked_names, malformed, numbe
 from frazil.ids import NodeId
 from frazil.model.history import Metadata
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
+from frazil.model.plain import JSON
 
-JSON: TypeAlias = Any
 REGULAR: Final = "regular"
 DEFAULT_KEYS: Final = "default"
 V2_KEYS: Final = "v2"

@@ -17,7 +17,7 @@ import pyarrow as pa
 import xarray as xr
 import zarr
 
-from frazil.bulk.codecs import Shape
+from frazil.arrays import Shape
 from frazil.bulk.write import write_region
 from frazil.errors import invalid_option, unsuitable
 from frazil.run import path_of

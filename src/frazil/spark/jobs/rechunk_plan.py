@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from frazil.bulk.codecs import Shape
+from frazil.arrays import Shape
 from frazil.bulk.grid import ArrayLayout, Grid, GridAxis, array_layout, regular_grid
 from frazil.errors import invalid_option, unsuitable
 from frazil.formats.zarr_meta import with_checksum
@@ -26,8 +26,8 @@ from frazil.spark.tuning import (
 )
 from frazil.spelling import listed, meant, nearest
 
-Chunks: TypeAlias = Mapping[str, int] | Sequence[int]
-Box: TypeAlias = tuple[slice, ...]
+ChunkRequest: TypeAlias = Mapping[str, int] | Sequence[int]
+SliceBox: TypeAlias = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class RechunkPlan:
         """Of all elements."""
         return prod(self.shape) * self.item_bytes
 
-    def box(self, number: int) -> Box:
+    def box(self, number: int) -> SliceBox:
         """The elements of a block."""
         at = np.unravel_index(number, self.blocks) if self.blocks else ()
         return tuple(
@@ -75,7 +75,7 @@ def part_counts(shape: Shape, parts: Shape) -> Shape:
 
 def plan_array(
     node: ArrayNode,
-    chunks: Chunks,
+    chunks: ChunkRequest,
     compressor: str | None,
     limit: int,
     *,
@@ -157,7 +157,7 @@ def axis_cost(axis: GridAxis, part: int) -> float:
     return touched / int(stops[-1])
 
 
-def _wanted(layout: ArrayLayout, path: str, chunks: Chunks) -> Shape:
+def _wanted(layout: ArrayLayout, path: str, chunks: ChunkRequest) -> Shape:
     """The chunk shape that was asked for."""
     shape = layout.shape
     if isinstance(chunks, Mapping):

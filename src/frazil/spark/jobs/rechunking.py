@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from frazil.arrays import Array, Shape
 from frazil.bulk.chain import Chain
-from frazil.bulk.codecs import Array, Shape
 from frazil.bulk.compose import WriteTarget
 from frazil.bulk.grid import ArrayLayout, layout_of
 from frazil.bulk.pack import write_encoded
@@ -33,7 +33,7 @@ from frazil.progress import Progress, Tell, silent
 from frazil.run import JobReport, commit_job, copy_groups, path_of, run_with_progress, scratch_array
 from frazil.session import Session
 from frazil.spark import tasks, worker
-from frazil.spark.jobs.rechunk_plan import Box, Chunks, RechunkPlan, plan_array
+from frazil.spark.jobs.rechunk_plan import ChunkRequest, RechunkPlan, SliceBox, plan_array
 from frazil.spark.location import Pinned, RepositoryLocation
 from frazil.spark.reading.columns import row_batch
 from frazil.spark.runner import SparkRunner
@@ -56,7 +56,7 @@ _PIECE_SCHEMA: Final = pa.schema(
 def rechunk(
     url: str,
     variables: str | Iterable[str] | None,
-    chunks: Chunks,
+    chunks: ChunkRequest,
     *,
     spark: SparkSession | None = None,
     target: str | None = None,
@@ -95,7 +95,7 @@ def rechunk(
 
     Raises:
         InvalidInputError: there is no such array or dimension, or chunks exceed `max_memory`.
-        RebaseFailedError: somebody else has changed the arrays meanwhile.
+        RebaseFailedError: another commit has changed the arrays meanwhile.
     """
     runner = SparkRunner(spark)
     limit = size(max_memory) if isinstance(max_memory, str) else max_memory
@@ -135,7 +135,7 @@ def _commit(
 
 
 def _names(
-    session: Session, group: str | None, variables: str | Iterable[str] | None, chunks: Chunks
+    session: Session, group: str | None, variables: str | Iterable[str] | None, chunks: ChunkRequest
 ) -> list[str]:
     if variables is not None:
         return [variables] if isinstance(variables, str) else list(dict.fromkeys(variables))
@@ -304,7 +304,7 @@ class Rechunked:
         table = write_encoded(state, node, coords, [data for _, data in held])
         return StoredChunks(self.number, table.compact())
 
-    def _read(self, box: Box) -> Array:
+    def _read(self, box: SliceBox) -> Array:
         session = worker.session_at(self.pinned)
         return read_region(session, self.plan.path, box, max_in_flight=self._room())
 

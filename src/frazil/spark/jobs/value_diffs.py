@@ -23,7 +23,7 @@ from frazil.spark.reading.columns import arrow_schema, row_batch, struct
 from frazil.spark.runner import SparkRunner, items_frame, over_items
 from frazil.spark.sessions import session as spark_session
 from frazil.spark.tasks import Batches, Options
-from frazil.spark.upkeep.procedure import ProcedureTarget, Row, procedure
+from frazil.spark.upkeep.procedure import ProcedureTarget, ResultRow, procedure
 from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _by_array(
     return spark.createDataFrame([array_row(each) for each in detail if not each.is_equal], ARRAYS)
 
 
-def array_row(diff: ArrayDiff) -> Row:
+def array_row(diff: ArrayDiff) -> ResultRow:
     """The differences of an array as a row."""
     return (
         diff.path,
@@ -194,7 +194,7 @@ def _chunk_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
     old, new = map(worker.session_at, pinned)
     for _, item in over_items(batches):
         pair = item.nodes(old, new)
-        rows: list[Row] = []
+        rows: list[ResultRow] = []
         for portion, box in _singly(item, pair):
             tally = compare_portion(old, new, pair, portion)
             if tally.changed:
@@ -218,7 +218,7 @@ def _cell_rows(pinned: tuple[Pinned, Pinned], batches: Batches) -> Batches:
                 yield row_batch(rows, arrow_schema(_CELLS))
 
 
-def _cell(sample: Sample) -> Row:
+def _cell(sample: Sample) -> ResultRow:
     difference: float | None = None
     if isinstance(sample.old, int | float) and isinstance(sample.new, int | float):
         difference = float(sample.new) - float(sample.old)
@@ -235,7 +235,7 @@ def diff_values_procedure(
     end_snapshot_id: str | None = None,
     paths: str | None = None,
     max_samples: int = MAX_SAMPLES,
-) -> Iterable[Row]:
+) -> Iterable[ResultRow]:
     """How values differ between two versions, a row for each array; `paths` has commas."""
     end = place.snapshot() if end_snapshot_id is None else end_snapshot_id
     chosen = None if paths is None else [each.strip() for each in paths.split(",")]

@@ -1,8 +1,8 @@
 """Aggregates beside joins: when a table may be reduced before it is joined.
 
-Rows of other tables meet a cell by its labels alone, so that all cells of a label meet the same
-ones: what they count and add up to may be known before. That holds for joins that keep just the
-pairs which ON chooses, however many these are, and for those that only ask whether there is one.
+If a join condition uses only labels, all cells of a label join with the same rows, so counts and
+sums of the cells can be computed before the join. That holds for inner and cross joins,
+and for semi and anti joins.
 """
 
 from __future__ import annotations

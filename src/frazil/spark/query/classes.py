@@ -1,4 +1,4 @@
-"""Labels that a query does not tell apart: their rows are added up before Spark gets them.
+"""Labels that a query does not distinguish: their rows are added up before Spark gets them.
 
 A query that groups by `date_trunc('month', time)`, and mentions `time` nowhere else, gives the same
 answer when each time is replaced by another one of its month. So Spark evaluates what a query makes
@@ -146,7 +146,7 @@ def find_classes(
 
 
 def _answers(frame: DataFrame, texts: Sequence[str]) -> list[Counts]:
-    """What Spark says about labels, as numbers: the same for the same, and for others another.
+    """Spark's results for labels as numbers: equal results get equal numbers.
 
     Raises:
         ValueError: it is of a kind that is not looked into, or a time that Python does not have.

@@ -19,13 +19,23 @@ from pyspark.sql import types as t
 
 from frazil.errors import FrazilError
 from frazil.spark.errors import spark_errors, without_pyspark_logging
+from frazil.spark.options.labels import parse_isel
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.axis_masks import full_runs
 from frazil.spark.reading.cells import NarrowedRegion, columns_of, flattened
 from frazil.spark.reading.columns import arrow_schema, cast
 from frazil.spark.reading.runs import Runs
 from frazil.spark.reading.scan import Column, Scan, column_type
 from frazil.spark.reading.selecting import checked
-from frazil.spark.reading.where import Compare, Condition, IsNull, OneOf, leaves, parse_where
+from frazil.spark.reading.where import (
+    Compare,
+    Condition,
+    IsNull,
+    OneOf,
+    leaves,
+    parse_predicate,
+    parse_where,
+)
 from frazil.spark.tuning import CONDITION_LABELS
 from frazil.texts import backquoted
 
@@ -53,16 +63,16 @@ class Conjunct:
 
 @dataclass(slots=True)
 class Pushed:
-    """What of a query the source can apply."""
+    """The conditions of a query that the source applies, and those left to Spark."""
 
     places: dict[int, Runs] = field(default_factory=dict)
     """along axes, where rows can be"""
     values: list[str] = field(default_factory=list)
     """conditions on values, for the source"""
     exact: list[Conjunct] = field(default_factory=list)
-    """those that need not be looked at again"""
+    """conditions that the source applies in full"""
     weak: list[Conjunct] = field(default_factory=list)
-    """those of which the source applies what it can"""
+    """conditions that the source applies in part, and Spark again"""
     left: list[tuple[str, str]] = field(default_factory=list)
     """those that Spark applies, and why"""
 
@@ -71,19 +81,22 @@ class Pushed:
         known = self.places.get(axis)
         self.places[axis] = places if known is None else known & places
 
-    def options(self, scan: Scan) -> dict[str, str]:
-        """The options of the source for all this."""
-        found = {}
+    def applied(self, request: ReadRequest, scan: Scan) -> ReadRequest:
+        """A request with these conditions beside those that `scan` was asked for."""
+        asked = scan.request
         chosen = [
             f"{backquoted(scan.axes[axis].name)}={runs_text(runs)}"
             for axis, runs in sorted(self.places.items())
             if runs.count < scan.shape[axis]
         ]
         if chosen:
-            found["isel"] = ", ".join(chosen)
+            own = [] if asked.isel is None else [asked.isel.text]
+            request = replace(request, isel=parse_isel(", ".join([*own, *chosen])))
         if self.values:
-            found["value-where"] = " AND ".join(f"({text})" for text in self.values)
-        return found
+            own = [] if asked.value_where is None else [asked.value_where.text]
+            both = " AND ".join(f"({text})" for text in (*own, *self.values))
+            request = replace(request, value_where=parse_predicate(both))
+        return request
 
 
 def runs_text(places: Runs) -> str:
@@ -130,7 +143,7 @@ def _axes(scan: Scan, names: Iterable[str]) -> tuple[int, ...] | None:
 
 
 def _simple(scan: Scan, conjunct: Conjunct) -> Condition | None:
-    """The condition of the source that a text means for sure; None when it may mean another."""
+    """The condition that a text means to Spark and numpy alike; None if they might differ."""
     if "\\" in conjunct.plain:
         return None
     known = scan.known_values

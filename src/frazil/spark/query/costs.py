@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from frazil.arrays import Mask
 from frazil.bulk.fetch import find_chunks
-from frazil.spark.reading.known import Flags, chunk_counts
+from frazil.spark.reading.known import chunk_counts
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.worker import session_at
@@ -44,18 +45,18 @@ def cost_of(scan: Scan, before: BlockGrid, grid: BlockGrid) -> Cost:
     return Cost(chunks, all_chunks, size, all_size, stored, needed - chunks)
 
 
-def _blocks(column: Column, grid: BlockGrid) -> Flags:
+def _blocks(column: Column, grid: BlockGrid) -> Mask:
     """The blocks to read along a variable's own axes, in its own order."""
     if grid.chosen is None:
         return np.ones([len(grid.blocks[axis]) for axis in column.axes], np.bool_)
     whole = np.zeros(grid.counts, np.bool_)
     whole.reshape(-1)[grid.chosen] = True
     others = tuple(axis for axis in range(len(grid.counts)) if axis not in column.axes)
-    found: Flags = np.asarray(np.any(whole, axis=others))
+    found: Mask = np.asarray(np.any(whole, axis=others))
     return found.transpose(np.argsort(np.argsort(column.axes)))
 
 
-def _touched(column: Column, grid: BlockGrid) -> Flags:
+def _touched(column: Column, grid: BlockGrid) -> Mask:
     """For each chunk of a variable whether a block that is read has cells of it."""
     assert column.variable is not None
     found = _blocks(column, grid)
@@ -82,7 +83,7 @@ def _cells(column: Column, grid: BlockGrid) -> int:
     return int(found.sum())
 
 
-def _stored(scan: Scan, column: Column, touched: Flags) -> int:
+def _stored(scan: Scan, column: Column, touched: Mask) -> int:
     """Bytes of chunks by what the manifests tell; chunks never written have none."""
     assert column.variable is not None
     state = session_at(scan.pinned).state

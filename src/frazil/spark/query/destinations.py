@@ -194,7 +194,7 @@ class Destination:
 
 
 def _named(reading: Reading) -> tuple[str, ...] | None:
-    return reading.table.request(reading.options).variables
+    return reading.request.variables
 
 
 def _label_paths(reading: Reading) -> set[str]:

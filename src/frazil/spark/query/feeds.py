@@ -45,7 +45,7 @@ def with_feeds(statement: Statement) -> str:
 
 
 def _view(statement: Statement, arguments: dict[str, object]) -> str | None:
-    """The name of the view with a feed; None when it is about a table of somebody else."""
+    """The name of the view with a feed; None for a table that is not of Frazil."""
     table, start, end = (arguments.get(name) for name in _ARGUMENTS)
     if not isinstance(table, str):
         raise invalid_query(f"{FUNCTION} takes the name or URL of a repository first")
@@ -61,7 +61,7 @@ def _view(statement: Statement, arguments: dict[str, object]) -> str | None:
     for named in (start, end):
         if isinstance(named, str) and named != LATEST:
             repository.resolve(named)  # now, and not when the rows are asked for
-    given: dict[str, Any] = {**opened.reading, **options}
+    given: dict[str, Any] = {**opened.source_options(opened.request), **options}
     frame = read(opened.path, spark=statement.spark, **given)
     key = repr((opened.path, sorted(options.items())))
     name = f"__frazil_changes_{hashlib.sha256(key.encode()).hexdigest()[:16]}"

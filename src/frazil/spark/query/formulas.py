@@ -9,19 +9,20 @@ from typing import Final
 
 from pyspark.sql import types as t
 
+from frazil.spark.options.labels import Lists, parse_lists
 from frazil.spark.query.linear import Refusal, is_column, linear
-from frazil.spark.query.tokens import Edit, braced
+from frazil.spark.query.tokens import TextEdit, braced
 from frazil.spark.reading.aggregating import can_compare, column_name, sum_type
 from frazil.spark.reading.reducing import COUNT, SQUARES, SUM
 from frazil.spark.reading.scan import Scan, column_type
 from frazil.texts import backquoted
 
 SHIFT: Final = "__frazil_near_{}__"
-"""stands for a number near the mean of a variable, until that is known"""
+"""placeholder for a number near the mean of a variable, until that is known"""
 FILTER: Final = "\x00"
-"""where FILTER goes, after each aggregate that one is made into"""
+"""placeholder for FILTER, after each aggregate of a formula"""
 MADE: Final = "\x01"
-"""stands before each aggregate that one is made into"""
+"""marks each aggregate of a formula"""
 _AGGREGATE: Final = re.compile(MADE + r"(?:sum|min|max)\(")
 
 
@@ -31,7 +32,7 @@ class RewrittenSelect:
 
     alias: str
     """what it calls the table"""
-    edits: list[Edit] = field(default_factory=list)
+    edits: list[TextEdit] = field(default_factory=list)
     labels: dict[str, None] = field(default_factory=dict)
     """columns to keep"""
     mentioned: set[int] = field(default_factory=set)
@@ -65,11 +66,13 @@ class RewrittenSelect:
         """
         return braced(f"{backquoted(self.alias)}.{backquoted(name)}")
 
-    def aggregates(self) -> str:
-        """The option of the source."""
-        return ", ".join(
-            f"{backquoted(name)}=[{', '.join(sorted(words))}]"
-            for name, words in sorted(self.wanted.items())
+    def aggregates(self) -> Lists:
+        """What tasks compute of each variable."""
+        return parse_lists(
+            ", ".join(
+                f"{backquoted(name)}=[{', '.join(sorted(words))}]"
+                for name, words in sorted(self.wanted.items())
+            )
         )
 
 
@@ -88,7 +91,7 @@ def _total(expression: str) -> str:
 
 
 def of_labels(found: RewrittenSelect, aggregate: str, text: str, rows: str) -> str:
-    """An aggregate of what is the same for all cells of a label: it counts as often as they are."""
+    """An aggregate of a value that all cells of a label share: it is weighted by their number."""
     present = f"CASE WHEN ({braced(text)}) IS NOT NULL THEN {rows} END"
     match aggregate:
         case "count" if text == "*":

@@ -16,7 +16,7 @@ _WEIGHTS: Final = frozenset(
      "least", "ln", "log10", "pi", "pow", "power", "radians", "sin", "sinh", "sqrt", "tan", "tanh",
      "cast", "double", "coalesce"]
 )  # fmt: skip
-"""functions that weights may have: they are written anew, and must come out the same"""
+"""functions allowed in weights: their SQL is generated again, and must mean the same"""
 
 
 class Refusal(Exception):

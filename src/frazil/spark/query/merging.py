@@ -1,8 +1,8 @@
 """MERGE INTO: cells that rows of a source match are set, and rows without a cell are added.
 
-Every cell that labels lead to is there, also a missing one, so that NOT MATCHED rows are those
-with new labels; `append_dim` says along which dimension these may be. Cells NOT MATCHED BY SOURCE
-are all the others of the table.
+Every combination of existing labels is a cell, even if its value is missing. So NOT MATCHED rows
+are those with new labels; `append_dim` names the dimension that they extend. NOT MATCHED BY SOURCE
+are all other cells of the table.
 """
 
 from __future__ import annotations

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import invalid_option
 from frazil.masking import MaskedRecord, shown_url
-from frazil.spark.reading.read import spelled, storage_texts
+from frazil.spark.options.written import as_text, spelled, storage_texts
 from frazil.spark.sessions import session
 from frazil.spelling import nearest
-from frazil.texts import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

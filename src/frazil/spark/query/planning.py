@@ -22,9 +22,10 @@ from frazil.spark.query.scopes import (
     parse_query,
     parts_of,
 )
-from frazil.spark.query.table_plan import TablePlan, table_edit
+from frazil.spark.query.table_plan import TablePlan
+from frazil.spark.query.table_texts import table_edit
 from frazil.spark.query.tables import OpenTable, open_table
-from frazil.spark.query.tokens import Edit, Tokens, braced, replaced
+from frazil.spark.query.tokens import TextEdit, Tokens, braced, replaced
 from frazil.spelling import listed, unknown
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Planner:
         tokens = Tokens(text)
         self._made = {each.alias.lower() for each in tree.find_all(exp.CTE)}
         plan = QueryPlan("", [])
-        edits: list[Edit] = []
+        edits: list[TextEdit] = []
         uses = find_uses(tree, self._is_ours, self._columns)
         for use in uses:
             name = f"t{len(plan.readings)}"

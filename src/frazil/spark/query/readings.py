@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from frazil.masking import MaskedRecord
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.query import here
 from frazil.spark.query.classes import Terms, find_classes
 from frazil.spark.query.costs import Cost, cost_of
@@ -33,23 +34,23 @@ class Reading(MaskedRecord):
     """How one table of a query is read."""
 
     table: OpenTable
-    options: dict[str, str]
+    request: ReadRequest
     layout: str = "cells"
     is_here: bool = False
     """whether it is read where the query is planned"""
     is_one_row: bool = False
-    """whether there is nothing left to add, so that the aggregates are the answer"""
+    """whether the aggregates are the whole answer, in one row"""
     is_apart: bool = False
-    """whether labels of one axis need not meet those of another"""
+    """whether axes are read one by one, without crossing their labels"""
     pushed: list[str] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
     """what Spark does, and why"""
     rows: int = 0
     """that Spark gets at most"""
     terms: Terms = field(default_factory=dict)
-    """what the query makes of labels, where it may not tell some of them apart"""
+    """expressions of the query on labels, to find labels with equal results"""
     classes: dict[int, LabelClasses] = field(default_factory=dict)
-    """labels that it does not tell apart, by axis"""
+    """labels with equal results, by axis"""
     answered: Answered | None = None
     """the blocks to read, and what statistics tell of others"""
 
@@ -57,17 +58,17 @@ class Reading(MaskedRecord):
     def schema(self) -> t.StructType:
         """The columns that Spark gets."""
         if self.layout == "aggregates":
-            return self.table.aggregate_scan(self.options).schema
-        return self.table.schema(self.options)
+            return self.table.aggregate_scan(self.request).schema
+        return self.table.schema(self.request)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The table as a DataFrame."""
         if not self.is_here:
-            given: dict[str, Any] = {**self.table.reading, **self.options}
+            given: dict[str, Any] = {**self.table.source_options(self.request)}
             return read(self.table.path, spark=spark, **given)
         assert self.answered is not None
         if self.layout == "aggregates":
-            plan = replace(self.table.aggregate_scan(self.options), classes=self.classes)
+            plan = replace(self.table.aggregate_scan(self.request), classes=self.classes)
             # From one partition Spark groups without a shuffle.
             rows = (
                 here.read_labels_here(plan)
@@ -75,27 +76,27 @@ class Reading(MaskedRecord):
                 else here.read_aggregates_here(plan, self.answered)
             )
             return spark.createDataFrame(rows, plan.schema).coalesce(1)
-        scan = self.table.scan(self.options)
+        scan = self.table.scan(self.request)
         return spark.createDataFrame(here.read_cells_here(scan, self.answered.grid), scan.schema)
 
     def row(self) -> pa.Table:
         """The one row, where the aggregates are the answer."""
         assert self.answered is not None
-        return here.read_one_row_here(self.table.aggregate_scan(self.options), self.answered)
+        return here.read_one_row_here(self.table.aggregate_scan(self.request), self.answered)
 
     def shape_of(self, spark: SparkSession) -> DataFrame:
         """The same without rows where these would be read at once, for Spark to plan with."""
         return spark.createDataFrame([], self.schema) if self.is_here else self.frame(spark)
 
     def measure(self, spark: SparkSession, alias: str = "") -> Reading:
-        """Find out how much is to be read, and so who reads it.
+        """Find out how much is to be read, and so whether this process or Spark reads it.
 
         `alias` is what the query calls the table.
         """
         limit = here.limit_of(spark)
         if self.layout == "aggregates":
             return self._measure_aggregates(limit, spark, alias)
-        own = self.table.scan(self.options)
+        own = self.table.scan(self.request)
         grid = without_excluded(own, plan_blocks(own, own.data_columns()))
         self.answered = Answered(grid)
         self.rows = rows_of(own, grid)
@@ -104,7 +105,7 @@ class Reading(MaskedRecord):
         return self
 
     def _measure_aggregates(self, limit: int, spark: SparkSession, alias: str) -> Reading:
-        plan = self.table.aggregate_scan(self.options)
+        plan = self.table.aggregate_scan(self.request)
         self.answered = here.answered_here(plan)
         grid = self.answered.grid
         size = here.bytes_to_read(plan.scan, grid)
@@ -129,9 +130,9 @@ class Reading(MaskedRecord):
         """What is read."""
         assert self.answered is not None
         own = (
-            self.table.aggregate_scan(self.options).scan
+            self.table.aggregate_scan(self.request).scan
             if self.layout == "aggregates"
-            else self.table.scan(self.options)
+            else self.table.scan(self.request)
         )
         return cost_of(own, replace(self.answered.grid, chosen=None), self.answered.grid)
 

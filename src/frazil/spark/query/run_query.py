@@ -94,7 +94,7 @@ def run_query(
         group: the group whose variables are views; the root by default.
         limit: fetch at most so many rows; 0 fetches all.
         explain: give the lines of the report on the query instead of its rows.
-        is_closed: refuse tables that are no views of the repository, whoever's they are.
+        is_closed: refuse all tables that are not views of the repository.
         short_lived: whether a session that is started for this query is used for no other one.
         authorize: prefixes of virtual chunk containers that may be read.
         options: options of the data source, such as `storage.region`.

@@ -18,7 +18,7 @@ Columns: TypeAlias = Callable[[exp.Table], Sequence[str] | None]
 """The columns of a table; None when they are not known."""
 
 _ALL_COLUMNS: Final = (exp.Pivot, exp.Lateral, exp.QueryTransform, exp.Unnest)
-"""what takes columns that it does not name"""
+"""expressions that use columns without naming them"""
 
 
 @dataclass(eq=False)

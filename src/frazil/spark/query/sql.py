@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.masking import MaskedRecord, shown_url
 from frazil.spark.errors import raise_task_errors
+from frazil.spark.options.written import as_text, spelled, storage_texts
 from frazil.spark.query.names import CATALOG, ResolvedName
-from frazil.spark.reading.read import spelled, storage_texts
 from frazil.spark.sessions import session
-from frazil.texts import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,7 +176,7 @@ def _describe(statement: Statement) -> DataFrame:
     plan = plan_of(replace(statement, text=f"SELECT * FROM {name}"))
     (reading,) = plan.readings
     rows = [
-        (f.name, f.dataType.simpleString(), None) for f in reading.table.schema(reading.options)
+        (f.name, f.dataType.simpleString(), None) for f in reading.table.schema(reading.request)
     ]
     return statement.spark.createDataFrame(
         rows, "col_name string, data_type string, comment string"
@@ -314,8 +313,8 @@ def report_lines(reading: Reading) -> list[str]:
         f"{table.shown} at {shown_url(table.pinned.location.url)}",
         f"  snapshot: {table.pinned.snapshot_id}, group: {table.node}, rows: {what}",
     ]
-    if "columns" in reading.options:
-        found.append(f"  columns: {reading.options['columns'].replace('`', '')}")
+    if reading.request.columns is not None:
+        found.append(f"  columns: {', '.join(reading.request.columns)}")
     found += [f"  pushed: {each}" for each in reading.pushed]
     found += [f"  left to Spark: {what} ({why})" for what, why in reading.left]
     if table.metadata is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from pyspark.sql import types as t
 from sqlglot import TokenType, exp
 
 from frazil.spark.errors import spark_errors, without_pyspark_logging
+from frazil.spark.options.table import ReadRequest
 from frazil.spark.query import here
 from frazil.spark.query.beside import ELSEWHERE, NOWHERE, WhereParts, require_joinable
 from frazil.spark.query.classes import terms_of
@@ -18,49 +20,18 @@ from frazil.spark.query.formulas import RewrittenSelect, added
 from frazil.spark.query.functions import SCALARS
 from frazil.spark.query.linear import Refusal
 from frazil.spark.query.readings import Reading, first_cells
-from frazil.spark.query.rewriting import (
-    Where,
-    has_aggregates,
-    plain_names,
-    rewrite,
-    unknown_calls,
-)
+from frazil.spark.query.rewriting import Where, has_aggregates, plain_names, rewrite, unknown_calls
 from frazil.spark.query.scopes import TableUse
+from frazil.spark.query.table_texts import null_table, table_edit
 from frazil.spark.query.tables import OpenTable
-from frazil.spark.query.tokens import Block, Edit, Tokens, TokenSpan, braced, replaced
-from frazil.spark.reading.scan import Scan
+from frazil.spark.query.tokens import Block, TextEdit, Tokens, TokenSpan, braced, replaced
+from frazil.spark.reading.scan import AGGREGATES, Scan
 from frazil.texts import backquoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
-
-
-def table_edit(tokens: Tokens, use: TableUse, name: str) -> Edit:
-    """The edit that puts a frame in a table's place, under the name that it had."""
-    parts = use.node.parts
-    first = tokens.at(use.start)
-    last = tokens.at(int(parts[-1].meta["start"]))
-    assert first is not None
-    assert last is not None
-    if use.node.args.get("version") is not None:
-        last = _version_end(tokens, last)
-    new = f"{{{name}}}"
-    if not use.node.alias and not use.node.args.get("sample"):
-        new += f" AS {braced(backquoted(use.alias))}"
-    return tokens.all[first].start, tokens.all[last].end + 1, new
-
-
-def _version_end(tokens: Tokens, last: int) -> int:
-    """The last token of a version after a table's name."""
-    at = last + 1
-    while tokens.word(at) != "of":
-        at += 1
-    at += 1
-    if tokens.kind(at) not in (TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN):
-        at += 1  # as in TIMESTAMP '2024-05-01', or a function
-    return tokens.closing(at) if tokens.kind(at) is TokenType.L_PAREN else at
 
 
 class TablePlan:
@@ -82,7 +53,7 @@ class TablePlan:
         self._tokens = tokens
         self._use = use
         self._table = table
-        self.edits: list[Edit] = []
+        self.edits: list[TextEdit] = []
         self.shifts: dict[str, Callable[[], float]] = {}
 
     def make(self) -> Reading:
@@ -107,7 +78,7 @@ class TablePlan:
             reading.left.append(("the whole SELECT", "it gives the columns other names"))
             return reading.measure(self._spark)
         pushed = self._conditions(block, scan, reading)
-        reading.options.update(pushed.options(scan))
+        reading.request = pushed.applied(reading.request, scan)
         names = self._names(use.select)
         if self._is_alone(use.select):
             if has_aggregates(self._tokens, block):
@@ -249,25 +220,25 @@ class TablePlan:
         assert select is not None
         try:
             where = self._left_conditions(block, pushed, is_beside=is_beside)
-            is_apart = not pushed.values and not is_beside
+            is_apart = scan.is_separable and not pushed.values and not is_beside
             found = rewrite(
                 self._tokens, block, select, scan, names, self._use.alias,
                 is_apart=is_apart, where=where,
             )  # fmt: skip
-            options = self._aggregate_options(reading.options, found)
+            request = self._aggregated(reading.request, found)
             with without_pyspark_logging():
-                edits = self._checked(block, scan, found, options)
+                edits = self._checked(block, scan, found, request)
         except Refusal as refusal:
             reading.left.append(("aggregates", str(refusal)))
             return
         except spark_errors():
             return  # Spark tells what is wrong when it is asked for all
         self.edits += edits
-        reading.layout = "aggregates"
+        reading.layout = AGGREGATES
         reading.is_apart = found.is_apart
         is_whole = found.is_total and not is_beside
         reading.is_one_row = is_whole and not block.clauses.keys() & {"group by", "having"}
-        reading.options = options
+        reading.request = request
         made = ", ".join(
             f"{word}({name})" for name, words in found.wanted.items() for word in sorted(words)
         )
@@ -295,20 +266,24 @@ class TablePlan:
         require_joinable(self._tokens, block, self._use, self._table)
         return self._where.beside_joins()
 
-    def _aggregate_options(
-        self, options: Mapping[str, str], found: RewrittenSelect
-    ) -> dict[str, str]:
-        made = {name: value for name, value in options.items() if name != "columns"}
-        made["layout"] = "aggregates"
-        if found.labels:
-            made["columns"] = ", ".join(map(backquoted, found.labels))
-        if found.wanted:
-            made["aggregates"] = found.aggregates()
-        return made
+    def _aggregated(self, request: ReadRequest, found: RewrittenSelect) -> ReadRequest:
+        """A request for aggregates instead of cells."""
+        own = self._table.request
+        return replace(
+            request,
+            layout=AGGREGATES,
+            columns=tuple(found.labels) or own.columns,
+            aggregates=found.aggregates() if found.wanted else own.aggregates,
+        )
+
+    def _of_cells(self, request: ReadRequest) -> ReadRequest:
+        """A request for the cells that aggregates are made of."""
+        own = self._table.request
+        return replace(request, layout=own.layout, columns=own.columns, aggregates=own.aggregates)
 
     def _checked(
-        self, block: Block, scan: Scan, found: RewrittenSelect, options: Mapping[str, str]
-    ) -> list[Edit]:
+        self, block: Block, scan: Scan, found: RewrittenSelect, request: ReadRequest
+    ) -> list[TextEdit]:
         """The edits of a rewritten SELECT, once its columns are those of the original.
 
         Raises:
@@ -317,14 +292,14 @@ class TablePlan:
         names = plain_names(self._tokens, block, scan)
         if names is not None and found.is_total and not block.clauses.keys() - {"where"}:
             return self._named(block, found, names)
-        full = _nulls(scan.schema)
+        full = null_table(scan.schema)
         asked = [self._select_text(block, "t", []).format(t=full)]
         if found.doubles:
             items = ", ".join(braced(each) for each in found.doubles)
             asked.append(
                 f"SELECT {items} FROM {self._part_text(block.sources, 't')}".format(t=full)
             )
-        reduced = _nulls(self._table.aggregate_scan(options).schema)
+        reduced = null_table(self._table.aggregate_scan(request).schema)
         count = len(block.items)
         try:
             # Each analysis is a few calls of Java, and takes longer than most reads.
@@ -344,7 +319,7 @@ class TablePlan:
         if [*map(_kind, got)] != [*map(_kind, wanted)]:
             raise Refusal("its columns would have other types")
         for name, marker in found.shifted.items():
-            own = self._table.scan({k: v for k, v in options.items() if k in _ROWS})
+            own = self._table.scan(self._of_cells(request))
             self.shifts[marker] = partial(here.mean_near, own, name)
         return edits
 
@@ -355,7 +330,7 @@ class TablePlan:
         beside = " CROSS JOIN ".join(f"({query})" for query in queries)
         return self._spark.sql(f"SELECT * FROM {beside}").schema.fields
 
-    def _named(self, block: Block, found: RewrittenSelect, names: Sequence[str]) -> list[Edit]:
+    def _named(self, block: Block, found: RewrittenSelect, names: Sequence[str]) -> list[TextEdit]:
         """The edits of a rewritten SELECT, with the names that columns had."""
         edits = list(found.edits)
         for number in found.unnamed:
@@ -364,7 +339,7 @@ class TablePlan:
         return edits
 
     def _made_text(
-        self, block: Block, found: RewrittenSelect, edits: Sequence[Edit], table: str
+        self, block: Block, found: RewrittenSelect, edits: Sequence[TextEdit], table: str
     ) -> str:
         """A rewritten SELECT on a table."""
         made = added(self._select_text(block, "t", edits)).format(t=table)
@@ -372,11 +347,11 @@ class TablePlan:
             made = made.replace(marker, "0.0D")
         return made
 
-    def _select_text(self, block: Block, name: str, edits: Sequence[Edit]) -> str:
+    def _select_text(self, block: Block, name: str, edits: Sequence[TextEdit]) -> str:
         """The SELECT alone, with a frame for its table."""
         return self._part_text(block.whole, name, edits)
 
-    def _part_text(self, span: TokenSpan, name: str, edits: Sequence[Edit] = ()) -> str:
+    def _part_text(self, span: TokenSpan, name: str, edits: Sequence[TextEdit] = ()) -> str:
         tokens = self._tokens
         start = tokens.all[span.first].start
         stop = tokens.all[span.stop - 1].end + 1
@@ -396,7 +371,7 @@ class TablePlan:
         )
         if not all(each.isdecimal() for each in counts):
             reading.left.append(("LIMIT", "it is no plain number"))
-        elif pushed.left or pushed.weak or pushed.values:
+        elif pushed.left or pushed.weak or pushed.values or scan.condition is not None:
             reading.left.append(("LIMIT", "conditions may leave fewer rows"))
         elif odd or window:
             reading.left.append(
@@ -409,25 +384,12 @@ class TablePlan:
             wanted = sum(map(int, counts))
             for axis, places in first_cells(scan, pushed.places, wanted).items():
                 pushed.narrow(axis, places)
-            reading.options.update(pushed.options(scan))
+            reading.request = pushed.applied(reading.request, scan)
             reading.pushed.append(f"LIMIT {wanted}")
 
 
 def _kind(each: t.StructField) -> str:
     return each.dataType.simpleString()
-
-
-def _nulls(schema: t.StructType) -> str:
-    """A table with the columns of a schema, for Spark to say what a query makes of them."""
-    columns = (
-        f"CAST(NULL AS {each.dataType.simpleString()}) AS {backquoted(each.name)}"
-        for each in schema
-    )
-    return f"(SELECT {', '.join(columns)})"
-
-
-_ROWS: Final = frozenset({"variables", "broadcast", "isel", "value-where"})
-"""options that choose rows"""
 
 
 def _axes(scan: Scan, name: str) -> tuple[int, ...]:

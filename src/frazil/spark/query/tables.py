@@ -1,9 +1,9 @@
-"""A Frazil table of a query: what it has, and with which options the source is to read it."""
+"""A Frazil table of a query: its columns, and requests to read some of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -21,13 +21,13 @@ from frazil.spark.location import (
 )
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import OptionUse, ReadRequest
+from frazil.spark.options.written import changed_options
 from frazil.spark.query.names import ResolvedName
 from frazil.spark.reading.aggregating import AggregateScan, make_aggregate_scan
 from frazil.spark.reading.scan import Scan, make_scan
 from frazil.spark.reading.variables import Group, TableVariable, load_group, with_texts
 from frazil.spark.tables.metadata import TABLES
 from frazil.spelling import meant, unknown
-from frazil.texts import backquoted
 from frazil.urls import AsOf, NamedVersion, RepoUrl, VersionRef
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ class OpenTable(MaskedRecord):
     pinned: Pinned
     session: Session
     options: Mapping[str, str]
-    """of the source, for access and decoding"""
+    """of the source, for access and decoding, as they were given"""
+    request: ReadRequest
+    """the same, parsed"""
     node: str
     metadata: str | None = None
     shown: str = field(default="")
@@ -56,7 +58,7 @@ class OpenTable(MaskedRecord):
     @cached_property
     def _contents(self) -> tuple[Group, str | None]:
         group, single = load_group(self.session, self.node)
-        return (with_texts(group) if self.request({}).decode_cf else group), single
+        return (with_texts(group) if self.request.decode_cf else group), single
 
     @property
     def group(self) -> Group:
@@ -73,16 +75,16 @@ class OpenTable(MaskedRecord):
         place = place if "://" in place else place.replace("#", "%23")
         return f"{place}#{self.metadata or self.node}"
 
-    @property
-    def reading(self) -> Mapping[str, str]:
-        """Options for the source beside the path."""
-        match self.target.ref:
-            case BranchTip(name) if self.metadata is not None:
-                return {**self.options, "branch": name}
-            case Tagged(name) if self.metadata is not None:
-                return {**self.options, "tag": name}
-            case _:
-                return self.options
+    def source_options(self, request: ReadRequest) -> dict[str, str]:
+        """Options by which Spark's data source, which takes texts only, reads the same."""
+        found = {**self.options, **changed_options(self.request, request)}
+        if self.metadata is not None:
+            match self.target.ref:
+                case BranchTip(name):
+                    found["branch"] = name
+                case Tagged(name):
+                    found["tag"] = name
+        return found
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -109,52 +111,47 @@ class OpenTable(MaskedRecord):
         chosen = [name for name in group.data_names if named is not None and name in named]
         return tuple(group.variables[name] for name in chosen or group.data_names)
 
-    def chosen(self, named: Iterable[str] | None) -> dict[str, str]:
-        """Options of the source for the columns that a query names; None stands for all."""
+    def chosen(self, named: Iterable[str] | None) -> ReadRequest:
+        """A request for the columns that a query names; None stands for all."""
+        wanted = None if named is None else {*named}
+        columns = tuple(name for name in self.names if wanted is not None and name in wanted)
         if self.metadata is not None:
-            names = [] if named is None else [name for name in self.names if name in {*named}]
-            return {"columns": _listed(names)} if names else {}
-        variables = self.variables(None if named is None else tuple(named))
+            return replace(self.request, columns=columns) if columns else self.request
+        variables = self.variables(wanted)
         if not variables:
-            return {}
+            return self.request
         widest = max(variables, key=lambda each: len(each.dims))
         dims = set(zip(widest.dims, widest.shape, strict=True))
-        found: dict[str, str] = {"variables": _listed(each.name for each in variables)}
-        is_all = named is None or not {*named} & set(self.group.data_names)
+        found = replace(self.request, variables=tuple(each.name for each in variables))
+        is_all = wanted is None or wanted.isdisjoint(self.group.data_names)
         covered = all(set(zip(v.dims, v.shape, strict=True)) <= dims for v in variables)
         if covered or not is_all:
             # Variables without all dimensions of the table are repeated along the others.
-            found["broadcast"] = "true"
-        if named is not None:
-            columns = [name for name in self.names if name in {*named}]
-            found["columns"] = _listed(columns or [self._counted(variables)])
-        return found
+            found = replace(found, broadcast=True)
+        if wanted is None:
+            return found
+        return replace(found, columns=columns or (self._counted(variables),))
 
     def _counted(self, variables: Sequence[TableVariable]) -> str:
         """A column for queries that only count rows: labels are cheaper than values."""
         dims = [dim for each in variables for dim in each.dims]
         return dims[-1] if dims else variables[0].name
 
-    def request(self, more: Mapping[str, str]) -> ReadRequest:
-        """What the source is asked for."""
-        return parse_request(ReadRequest, {**self.options, **more}, OptionUse.READ)
-
-    def scan(self, more: Mapping[str, str]) -> Scan:
-        """What a read with further options means."""
+    def scan(self, request: ReadRequest) -> Scan:
+        """What a request reads."""
         target = NamedTarget(self.target.location, None, None, self.node)
-        return make_scan(self.session, target, self.pinned, self.request(more))
+        return make_scan(self.session, target, self.pinned, request)
 
-    def aggregate_scan(self, more: Mapping[str, str]) -> AggregateScan:
+    def aggregate_scan(self, request: ReadRequest) -> AggregateScan:
         """The same for `layout=aggregates`."""
         target = NamedTarget(self.target.location, None, None, self.node)
-        return make_aggregate_scan(self.session, target, self.pinned, self.request(more))
+        return make_aggregate_scan(self.session, target, self.pinned, request)
 
-    def schema(self, more: Mapping[str, str]) -> StructType:
+    def schema(self, request: ReadRequest) -> StructType:
         """The columns and types of a read."""
         if self.metadata is None:
-            return self.scan(more).schema
-        schema = TABLES[self.metadata].schema
-        wanted = self.request(more).columns
+            return self.scan(request).schema
+        schema, wanted = TABLES[self.metadata].schema, request.columns
         from pyspark.sql.types import StructType
 
         return schema if wanted is None else StructType([schema[name] for name in wanted])
@@ -176,7 +173,8 @@ def open_table(place: ResolvedName, options: Mapping[str, str], shown: str = "")
     node, table = _node(session, target, place.below)
     if table is not None and table not in TABLES:
         raise invalid_option(unknown("metadata table", table, TABLES))
-    return OpenTable(target, pinned, session, kept, node, table, shown)
+    own = parse_request(ReadRequest, kept, OptionUse.READ)
+    return OpenTable(target, pinned, session, kept, own, node, table, shown)
 
 
 def _node(session: Session, target: NamedTarget, below: Sequence[str]) -> tuple[str, str | None]:
@@ -197,7 +195,3 @@ def _node(session: Session, target: NamedTarget, below: Sequence[str]) -> tuple[
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(backquoted, names))

@@ -38,7 +38,7 @@ TAIL: Final = frozenset({"order by", "sort by", "cluster by", "distribute by", "
 """clauses that belong to all of a UNION, where there is one"""
 
 
-Edit: TypeAlias = tuple[int, int, str]
+TextEdit: TypeAlias = tuple[int, int, str]
 """A part of a text, from a place to before another, and what is to stand there."""
 
 
@@ -237,7 +237,7 @@ _NO_CALLS: Final = frozenset(
 """Words of SQL that parentheses may follow, and that are no functions."""
 
 
-def replaced(text: str, edits: Iterable[Edit]) -> str:
+def replaced(text: str, edits: Iterable[TextEdit]) -> str:
     """A text with parts replaced, for `spark.sql(text, name=frame)`: its own braces stay braces."""
     found, at = [], 0
     for start, stop, new in sorted(edits):

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from frazil.arrays import I64, Mask
 from frazil.cf.decoding import Values
 from frazil.spark.reading.axis_masks import full_runs
-from frazil.spark.reading.known import Flags, Numbers, among_axes, chunk_counts, look_up
+from frazil.spark.reading.known import among_axes, chunk_counts, look_up
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.reducing import COUNT, LOW, MAX, MIN, SUM, GroupAggregates, Reduced, bound
 from frazil.spark.reading.scan import Column, Scan
@@ -77,7 +78,7 @@ def _whole_blocks(
     wanted: Sequence[Sequence[str]],
     kept: Sequence[int],
     grid: BlockGrid,
-) -> Flags | None:
+) -> Mask | None:
     """The blocks that statistics may tell all of; None when there is no such block."""
     if not columns or grid.chosen is not None or not 0 < grid.total <= KNOWN_BLOCKS:
         return None
@@ -98,7 +99,7 @@ def _whole_blocks(
         if runs is not None:
             starts = np.asarray(blocks, np.int64) * grid.block[axis]
             stops = np.minimum(starts + grid.block[axis], grid.shape[axis])
-            is_taken: Flags = runs.before(stops) - runs.before(starts) == stops - starts
+            is_taken: Mask = runs.before(stops) - runs.before(starts) == stops - starts
             whole &= _along(is_taken, axis, len(grid.counts))
     return whole
 
@@ -131,7 +132,7 @@ class _Part:
     """The statistics of one variable for each block, those of its chunks put together."""
 
     dtype: np.dtype[Any]
-    known: Flags
+    known: Mask
     count: Values
     least: Values | None = None
     most: Values | None = None
@@ -173,7 +174,7 @@ class _Part:
         known = joined(np.logical_and, known)
         return cls(dtype, known, joined(np.add, found.count) * times, least, most, total, low)
 
-    def reduced(self, whole: Flags, axes: tuple[int, ...]) -> Reduced:
+    def reduced(self, whole: Mask, axes: tuple[int, ...]) -> Reduced:
         """The aggregates of some blocks, over some axes."""
 
         def over(how: _Pick, values: Values | None) -> Values | None:
@@ -227,7 +228,7 @@ def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.int64) if dtype.kind == "M" else dtype
 
 
-def _chunks_of(grid: BlockGrid, column: Column, number: int) -> tuple[Numbers, Numbers]:
+def _chunks_of(grid: BlockGrid, column: Column, number: int) -> tuple[I64, I64]:
     """The chunks along one axis of a variable that blocks hold, and which are the first of one."""
     assert column.variable is not None
     axis, count = column.axes[number], chunk_counts(column)[number]
@@ -238,7 +239,7 @@ def _chunks_of(grid: BlockGrid, column: Column, number: int) -> tuple[Numbers, N
     return np.repeat(first - starts, lengths) + np.arange(int(lengths.sum())), starts
 
 
-def _can_be_added(parts: Sequence[Values], times: Numbers) -> bool:
+def _can_be_added(parts: Sequence[Values], times: I64) -> bool:
     """Whether sums of whole numbers stay within 64 bits, however they are put together."""
     most = float(times.max(initial=0))
     return all(

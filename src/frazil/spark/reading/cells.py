@@ -10,25 +10,23 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.cf.decoding import DecodedValues, Mask
+from frazil.arrays import I64, Mask
+from frazil.cf.decoding import DecodedValues
 from frazil.errors import InvalidInputError
 from frazil.spark.reading.axis_masks import narrowed
 from frazil.spark.reading.columns import cast, is_fixed_width, to_arrow
 from frazil.spark.reading.partitions import BlockGrid, Region, plan_ranges
 from frazil.spark.reading.scan import LINES, Column, Scan
-from frazil.spark.reading.selecting import Look, Numbers, matches
+from frazil.spark.reading.selecting import LabelsOf, PositionsOf, matches
 from frazil.spark.reading.stored import length_of, numbers_of, read_coordinate, read_variable
 from frazil.spark.reading.where import conjuncts
 from frazil.spark.tuning import BATCH_ROWS, REGION_CELLS
-
-Rows: TypeAlias = npt.NDArray[np.int64]
-"""Numbers of cells in row order."""
 
 LARGEST: Final = 1 << 32
 """Bytes of a column that are held at once; a region is as large as a chunk, if that is large."""
@@ -74,7 +72,7 @@ def narrow_region(scan: Scan, region: Region) -> NarrowedRegion | None:
     return NarrowedRegion(region, None if mask.all() else mask, held)
 
 
-def _spread_look(scan: Scan, region: Region) -> tuple[Look, dict[str, DecodedValues]]:
+def _spread_look(scan: Scan, region: Region) -> tuple[LabelsOf, dict[str, DecodedValues]]:
     """How a condition gets at values, and what it has got of the data."""
     held: dict[str, DecodedValues] = {}
 
@@ -88,7 +86,7 @@ def _spread_look(scan: Scan, region: Region) -> tuple[Look, dict[str, DecodedVal
     return look, held
 
 
-def _spread_numbers(scan: Scan, region: Region) -> Numbers:
+def _spread_numbers(scan: Scan, region: Region) -> PositionsOf:
     def numbers(name: str) -> npt.NDArray[np.int64]:
         axis = [axis.name for axis in scan.axes].index(name)
         shape = [1] * len(region)
@@ -230,7 +228,7 @@ def _array(
     kind: pa.DataType,
     shape: tuple[int, ...],
     slab: tuple[slice, ...],
-    rows: Rows | None,
+    rows: I64 | None,
 ) -> pa.Array:
     return cast(name, flattened(values, shape, slab, rows), kind)
 
@@ -261,7 +259,7 @@ def flattened(
     decoded: DecodedValues,
     shape: tuple[int, ...],
     slab: tuple[slice, ...],
-    rows: Rows | None,
+    rows: I64 | None,
 ) -> pa.Array:
     """The part of a column that lies in a slab, cell by cell in row order."""
     own = tuple(
@@ -280,7 +278,7 @@ def flattened(
     return own_array.take(pa.array(places if rows is None else places[rows]))
 
 
-def _broadcast(part: DecodedValues, shape: tuple[int, ...], rows: Rows | None) -> DecodedValues:
+def _broadcast(part: DecodedValues, shape: tuple[int, ...], rows: I64 | None) -> DecodedValues:
     values = np.broadcast_to(part.values, shape).reshape(-1)
     missing = None if part.missing is None else np.broadcast_to(part.missing, shape).reshape(-1)
     flat = DecodedValues(values, missing)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from frazil.arrays import I64, Mask
 from frazil.bulk.grid import array_layout
-from frazil.cf.decoding import Mask, Values
+from frazil.cf.decoding import Values
 from frazil.errors import InvalidInputError, NotFoundError, invalid_option, unsuitable
 from frazil.ids import SnapshotId
 from frazil.model.nodes import ArrayNode
@@ -22,8 +22,6 @@ from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.stored import Places, chosen_of, length_of, numbers_of, read_stored
 from frazil.spark.reading.variables import variable_of
 from frazil.spark.worker import session_at
-
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 LATEST: Final = "latest"
 _BEGINNINGS: Final = {
@@ -93,7 +91,7 @@ def starts_after(repository: Repository, request: ReadRequest, last: str) -> str
     return found.id if request.start_snapshot is not None else found.parent_id
 
 
-def changed_blocks(owner: Session, scan: Scan, grid: BlockGrid) -> Numbers:
+def changed_blocks(owner: Session, scan: Scan, grid: BlockGrid) -> I64:
     """Numbers of the blocks that hold chunks which a snapshot's commit wrote, ascending.
 
     Raises:
@@ -115,7 +113,7 @@ def changed_blocks(owner: Session, scan: Scan, grid: BlockGrid) -> Numbers:
     return np.unique(np.concatenate(found))
 
 
-def _blocks_of(column: Column, node: ArrayNode, coords: Numbers, grid: BlockGrid) -> Numbers:
+def _blocks_of(column: Column, node: ArrayNode, coords: I64, grid: BlockGrid) -> I64:
     """Numbers of the blocks that some chunks lie in."""
     layout = array_layout(node)
     if layout is None:
@@ -141,7 +139,7 @@ def _blocks_of(column: Column, node: ArrayNode, coords: Numbers, grid: BlockGrid
     return np.unique(numbers[is_inside])
 
 
-def _spread(low: Numbers, high: Numbers) -> Numbers:
+def _spread(low: I64, high: I64) -> I64:
     """All blocks of boxes."""
     found = [
         np.stack(

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import TEXT, DecodedValues, Mask, Values
+from frazil.arrays import Mask
+from frazil.cf.decoding import TEXT, DecodedValues, Values
 from frazil.errors import unsuitable
 
 LONG: Final = t.LongType()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64
 from frazil.bulk.grid import array_layout
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.tuning import KNOWN_CHUNKS
@@ -16,9 +17,6 @@ from frazil.spark.worker import session_at
 from frazil.statistics.files import read_index
 from frazil.statistics.lookup import Summaries, summarized
 from frazil.statistics.records import decoding_of
-
-Numbers: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 T = TypeVar("T", bound=np.generic)
 
@@ -31,7 +29,7 @@ def chunk_counts(column: Column) -> tuple[int, ...]:
 
 
 def look_up(
-    scan: Scan, column: Column, numbers: Sequence[Numbers], *, is_written: bool = False
+    scan: Scan, column: Column, numbers: Sequence[I64], *, is_written: bool = False
 ) -> Summaries | None:
     """What is known of chunks at the crossings of numbers along each axis, in row order.
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.spark.errors import raise_task_errors
 from frazil.spark.location import absolute_url
-from frazil.spark.options.table import OPTIONS, STORAGE
+from frazil.spark.options.written import as_text, spelled, storage_texts
 from frazil.spark.sessions import session
-from frazil.texts import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,15 +46,3 @@ def read(
     given |= {spelled(name): as_text(v) for name, v in options.items() if v is not None}
     with raise_task_errors():
         return reader.options(**given).load(absolute_url(url))
-
-
-def storage_texts(storage_options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Arguments of a storage as options of the source."""
-    return {STORAGE + name: as_text(value) for name, value in (storage_options or {}).items()}
-
-
-def spelled(name: str) -> str:
-    """The name of an option as it is documented."""
-    plain = name.replace("_", "-")
-    known = {option.name for option in OPTIONS}
-    return plain if plain in known or name not in known else name

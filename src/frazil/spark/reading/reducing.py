@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cf.decoding import DecodedValues, Mask, Values
+from frazil.arrays import Mask
+from frazil.cf.decoding import DecodedValues, Values
 from frazil.errors import InvalidInputError
 from frazil.spark.reading.partitions import Region
 

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from frazil.cf.decoding import Mask
+from frazil.arrays import I64, Mask
 from frazil.errors import InvalidInputError
 from frazil.spark.reading.stored import Places
 from frazil.spark.tuning import DENSE_RUN
-
-Numbers = npt.NDArray[np.int64]
 
 MOST_PLACES: Final = 1 << 30
 """Places of an axis that are looked at, or listed, one by one."""
@@ -42,8 +39,8 @@ def require_few(count: int, most: int = MOST_PLACES) -> None:
 class Runs:
     """Ascending runs of places, between which there are others."""
 
-    starts: Numbers
-    stops: Numbers
+    starts: I64
+    stops: I64
     """after the last place of each run"""
 
     @classmethod
@@ -116,16 +113,16 @@ class Runs:
         starts, stops = np.append(0, self.stops), np.append(self.starts, length)
         return _merged(starts.astype(np.int64), stops.astype(np.int64))
 
-    def before(self, places: Numbers) -> Numbers:
+    def before(self, places: I64) -> I64:
         """How many places come before others."""
         lengths = self.stops - self.starts
-        counts: Numbers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        counts: I64 = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         run = np.searchsorted(self.starts, places, side="right")
         last = np.maximum(run - 1, 0)
         if not len(lengths):
             return np.zeros(len(places), np.int64)
         within = np.clip(places - self.starts[last], 0, lengths[last])
-        found: Numbers = np.where(run > 0, counts[last] + within, 0)
+        found: I64 = np.where(run > 0, counts[last] + within, 0)
         return found
 
     def first(self, count: int) -> Runs:
@@ -140,7 +137,7 @@ class Runs:
         """The numbers of the blocks of some length that places are in."""
         return _merged(self.starts // size, (self.stops - 1) // size + 1)
 
-    def numbers(self) -> Numbers:
+    def numbers(self) -> I64:
         """The number of each place.
 
         Raises:
@@ -192,7 +189,7 @@ class Runs:
         return Runs(starts, part.stops).first(stop - start)
 
 
-def _merged(starts: Numbers, stops: Numbers) -> Runs:
+def _merged(starts: I64, stops: I64) -> Runs:
     """Runs in order, those that meet or overlap as one, without empty ones."""
     there = starts < stops
     starts, stops = starts[there], stops[there]

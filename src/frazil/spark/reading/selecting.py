@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cf.decoding import TIME, DecodedValues, Mask
+from frazil.arrays import Mask
+from frazil.cf.decoding import TIME, DecodedValues
 from frazil.spark.options.labels import Labels
 from frazil.spark.reading.where import (
     All,
@@ -36,9 +37,9 @@ from frazil.spark.reading.where import (
 from frazil.spark.tuning import SORTED_FROM
 from frazil.spelling import meant, unknown
 
-Look: TypeAlias = Callable[[str], DecodedValues]
+LabelsOf: TypeAlias = Callable[[str], DecodedValues]
 """The values of a coordinate, in a shape that goes with the others'."""
-Numbers: TypeAlias = Callable[[str], npt.NDArray[np.int64]]
+PositionsOf: TypeAlias = Callable[[str], npt.NDArray[np.int64]]
 """The positions along a dimension, likewise."""
 
 
@@ -155,7 +156,7 @@ def parse_time(text: str) -> np.datetime64:
 # --- masks ---
 
 
-def matches(condition: Condition, look: Look, numbers: Numbers) -> Mask:
+def matches(condition: Condition, look: LabelsOf, numbers: PositionsOf) -> Mask:
     """Tell for each cell whether a condition holds; arrays are broadcast against each other."""
     match condition:
         case All(parts):

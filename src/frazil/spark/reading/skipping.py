@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from frazil.spark.reading.known import Flags, among_axes, chunk_counts, look_up
+from frazil.arrays import Mask
+from frazil.spark.reading.known import among_axes, chunk_counts, look_up
 from frazil.spark.reading.partitions import BlockGrid
 from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import SIGNS, literal
@@ -42,7 +43,7 @@ class _Blocks:
         self._grid = grid
         self._known: dict[str, Summaries | None] = {}
 
-    def may_hold(self, condition: Condition) -> Flags | None:
+    def may_hold(self, condition: Condition) -> Mask | None:
         """For each block whether a condition can hold in it; None when it can in all."""
         match condition:
             case All(parts):
@@ -70,7 +71,7 @@ class _Blocks:
             return None
         return look_up(self._scan, column, [np.arange(n) for n in chunk_counts(column)])
 
-    def _by_block(self, column: Column, mask: Flags) -> Flags:
+    def _by_block(self, column: Column, mask: Mask) -> Mask:
         """From the chunks of a variable to the blocks of the table."""
         assert column.variable is not None
         found = mask.reshape(chunk_counts(column))
@@ -84,8 +85,8 @@ class _Blocks:
         return among_axes(found, column, len(self._grid.counts))
 
 
-def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Flags | None:
-    """For each chunk whether a comparison can hold in it; None when nobody can tell."""
+def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Mask | None:
+    """For each chunk whether a comparison can hold in it; None if that is unknown."""
     if isinstance(leaf, IsNull):
         return ~known.known | ((known.count if leaf.negated else known.missing) > 0)
     if dtype.kind not in "biufM":
@@ -105,12 +106,12 @@ def may_hold(leaf: Leaf, known: Summaries, dtype: np.dtype[Any]) -> Flags | None
     return untold | found
 
 
-def _compared(known: Summaries, sign: str, value: Any) -> Flags:  # noqa: ANN401  (a number)
+def _compared(known: Summaries, sign: str, value: Any) -> Mask:  # noqa: ANN401  (a number)
     """Whether some value of each chunk can compare so; NaN is greater than every number."""
     low, high, has_nan = known.min, known.max, known.nan > 0
     if value != value:
         return known.count > 0
-    found: Flags
+    found: Mask
     match sign:
         case "=":
             found = known.has_extremes & (low <= value) & (high >= value)

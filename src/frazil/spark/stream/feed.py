@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from frazil.cf.decoding import Mask
+from frazil.arrays import Mask
 from frazil.errors import FrazilError, invalid_option
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from frazil.arrays import I64
 from frazil.errors import InvalidInputError, NotFoundError, invalid_option, unsuitable
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.merging.graph import follows_expired
@@ -32,7 +33,6 @@ from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import read_cells
 from frazil.spark.reading.changes import (
     Differing,
-    Numbers,
     beginning,
     changed_blocks,
     starts_after,
@@ -102,7 +102,7 @@ class StreamLayer:
 
     scan: Scan
     grid: BlockGrid
-    numbers: Numbers | range
+    numbers: I64 | range
     chunks: ChunkScan | None
     """what has the scan, when rows are chunks"""
 

@@ -193,7 +193,7 @@ def _chunk_batch(
 
 
 def _locations(table: ChunkTable, locations: pa.Array) -> pa.Array:
-    """Where bytes are: a key of the repository, somebody's file, or nowhere but the manifest."""
+    """Where bytes are: a key of the repository, an external file, or None for inline chunks."""
     is_native = table.kind == ChunkType.native
     virtual = locations.take(pa.array(table.location, mask=np.asarray(table.location < 0)))
     if not is_native.any():

@@ -23,6 +23,7 @@ from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.reading.columns import struct
 from frazil.spark.reading.variables import variable_of
+from frazil.spark.upkeep.procedure import ResultRow
 from frazil.storage.assets import snapshot_key
 from frazil.transaction.opened import context_of
 
@@ -58,7 +59,6 @@ CHANGES: Final = struct(
     "path string, type string, chunk_index array<long>, _change_type string, "
     "_change_ordinal int, _commit_snapshot_id string, _commit_timestamp timestamp"
 )
-Row = tuple[Any, ...]
 
 
 # --- snapshots and refs ---
@@ -77,7 +77,7 @@ def reachable_snapshots(repository: Repository) -> Iterator[SnapshotInfo]:
             yield info
 
 
-def snapshot_rows(repository: Repository) -> Iterator[Row]:
+def snapshot_rows(repository: Repository) -> Iterator[ResultRow]:
     """The rows of `#snapshots`, newest first."""
     found = sorted(reachable_snapshots(repository), key=lambda info: info.written_at, reverse=True)
     for info in found:
@@ -100,7 +100,7 @@ def texts(metadata: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def ref_rows(repository: Repository) -> Iterator[Row]:
+def ref_rows(repository: Repository) -> Iterator[ResultRow]:
     """The rows of `#refs`."""
     for name in sorted(repository.list_branches()):
         yield name, "BRANCH", repository.lookup_branch(name), None, None, None
@@ -108,7 +108,7 @@ def ref_rows(repository: Repository) -> Iterator[Row]:
         yield name, "TAG", repository.lookup_tag(name), None, None, None
 
 
-def history_rows(repository: Repository, branch: str) -> Iterator[Row]:
+def history_rows(repository: Repository, branch: str) -> Iterator[ResultRow]:
     """The rows of `#history`: what a branch was, oldest first, resets included."""
     ancestry = list(repository.ancestry(branch=branch))
     parents = {info.id: info.parent_id for info in ancestry}
@@ -154,7 +154,7 @@ def _states(repository: Repository, branch: str, tip: str) -> Iterator[tuple[dat
                 continue
 
 
-def ops_log_rows(repository: Repository) -> Iterator[Row]:
+def ops_log_rows(repository: Repository) -> Iterator[ResultRow]:
     """The rows of `#ops_log`, newest first."""
     for update in repository.ops_log():
         facts = {
@@ -180,7 +180,7 @@ def _details(update: Update, facts: Mapping[str, Any]) -> str:
 # --- nodes ---
 
 
-def node_rows(session: Session) -> Iterator[Row]:
+def node_rows(session: Session) -> Iterator[ResultRow]:
     """The rows of `#nodes`."""
     for node in session.state.tree:
         document = document_of(node)
@@ -193,7 +193,7 @@ def node_rows(session: Session) -> Iterator[Row]:
         )
 
 
-def array_rows(session: Session) -> Iterator[Row]:
+def array_rows(session: Session) -> Iterator[ResultRow]:
     """The rows of `#arrays`."""
     for node in session.state.arrays():
         document = document_of(node)
@@ -226,8 +226,8 @@ def _word(data_type: object) -> str:
     return data_type if isinstance(data_type, str) else json.dumps(data_type)
 
 
-def virtual_file_rows(session: Session) -> Iterator[Row]:
-    """The rows of `#virtual_files`: somebody's files that chunks are in."""
+def virtual_file_rows(session: Session) -> Iterator[ResultRow]:
+    """The rows of `#virtual_files`: external files that hold chunks."""
     found: dict[str, tuple[int, int, dict[str, None]]] = {}
     expand = session.state.context.containers.expand
     for node in session.state.arrays():
@@ -247,7 +247,7 @@ def virtual_file_rows(session: Session) -> Iterator[Row]:
         yield location, count, size, list(paths)
 
 
-def storage_rows(repository: Repository) -> Iterator[Row]:
+def storage_rows(repository: Repository) -> Iterator[ResultRow]:
     """The rows of `#storage`: objects by kind, and what chunk references add up to."""
     for category, kind in sorted(objects_by_kind(context_of(repository).storage).items()):
         yield category, kind.objects, kind.size_bytes
@@ -260,7 +260,7 @@ def storage_rows(repository: Repository) -> Iterator[Row]:
 # --- changes ---
 
 
-def change_rows(repository: Repository, start: str | None, end: str) -> Iterator[Row]:
+def change_rows(repository: Repository, start: str | None, end: str) -> Iterator[ResultRow]:
     """The rows of `#changes`: what commits after `start` up to `end` did, oldest first.
 
     Raises:
@@ -293,7 +293,7 @@ def _between(repository: Repository, start: str | None, end: str) -> list[Snapsh
     return found[::-1]
 
 
-def _changed(log: TransactionLog, known: Mapping[NodeId, Node]) -> Iterator[Row]:
+def _changed(log: TransactionLog, known: Mapping[NodeId, Node]) -> Iterator[ResultRow]:
     groups = (
         ("group", "INSERT", log.new_groups),
         ("array", "INSERT", log.new_arrays),

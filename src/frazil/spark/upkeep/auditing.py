@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.repository.checks import Check, Run
+from frazil.repository.checks import Check, CheckFunction
 from frazil.session import Session
 from frazil.spark import tasks
 from frazil.spark.errors import raise_task_errors
@@ -79,7 +79,7 @@ def _trouble(found: DataFrame) -> str | None:
 def staged(
     url: str,
     branch: str = "main",
-    checks: Iterable[Check | Run | str] = (),
+    checks: Iterable[Check | CheckFunction | str] = (),
     audit_branch: str | None = None,
     *,
     spark: SparkSession | None = None,

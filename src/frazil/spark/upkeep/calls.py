@@ -29,7 +29,7 @@ from frazil.spark.upkeep.procedure import (
     TEXT,
     TIME,
     ProcedureTarget,
-    Row,
+    ResultRow,
     bad_argument,
     columns,
     procedure,
@@ -50,7 +50,7 @@ REF: Final = columns(name=TEXT, type=TEXT, snapshot_id=TEXT)
 # --- moving branches ---
 
 
-def _move(place: ProcedureTarget, to: str) -> list[Row]:
+def _move(place: ProcedureTarget, to: str) -> list[ResultRow]:
     before = place.repository.lookup_branch(place.branch)
     if before != to:
         place.repository.reset_branch(place.branch, to, from_snapshot_id=before)
@@ -58,7 +58,7 @@ def _move(place: ProcedureTarget, to: str) -> list[Row]:
 
 
 @procedure("point a branch to an ancestor", MOVED, on_branch=True, changes=True)
-def rollback_to_snapshot(place: ProcedureTarget, snapshot_id: str) -> list[Row]:
+def rollback_to_snapshot(place: ProcedureTarget, snapshot_id: str) -> list[ResultRow]:
     """Point the branch to one of its ancestors."""
     to = place.repository.resolve(snapshot_id)
     if all(info.id != to for info in place.repository.ancestry(branch=place.branch)):
@@ -70,7 +70,7 @@ def rollback_to_snapshot(place: ProcedureTarget, snapshot_id: str) -> list[Row]:
 
 
 @procedure("point a branch to what it was", MOVED, on_branch=True, changes=True)
-def rollback_to_timestamp(place: ProcedureTarget, timestamp: datetime | str) -> list[Row]:
+def rollback_to_timestamp(place: ProcedureTarget, timestamp: datetime | str) -> list[ResultRow]:
     """Point the branch to what it was at a time."""
     when = as_time(timestamp)
     for info in place.repository.ancestry(branch=place.branch):
@@ -85,7 +85,7 @@ def rollback_to_timestamp(place: ProcedureTarget, timestamp: datetime | str) -> 
 @procedure("point a branch to any snapshot", MOVED, on_branch=True, changes=True)
 def set_current_snapshot(
     place: ProcedureTarget, snapshot_id: str | None = None, ref: str | None = None
-) -> list[Row]:
+) -> list[ResultRow]:
     """Point the branch to any snapshot, or to where another branch or a tag points."""
     if (snapshot_id is None) == (ref is None):
         raise bad_argument("set_current_snapshot needs one of snapshot_id and ref")
@@ -96,7 +96,9 @@ def set_current_snapshot(
 
 
 @procedure("make a branch", REF, changes=True)
-def create_branch(place: ProcedureTarget, branch: str, snapshot_id: str | None = None) -> list[Row]:
+def create_branch(
+    place: ProcedureTarget, branch: str, snapshot_id: str | None = None
+) -> list[ResultRow]:
     """Make a branch at a snapshot; at what the URL names by default."""
     at = place.at(snapshot_id)
     place.repository.create_branch(branch, at)
@@ -104,7 +106,7 @@ def create_branch(place: ProcedureTarget, branch: str, snapshot_id: str | None =
 
 
 @procedure("make a tag", REF, changes=True)
-def create_tag(place: ProcedureTarget, tag: str, snapshot_id: str | None = None) -> list[Row]:
+def create_tag(place: ProcedureTarget, tag: str, snapshot_id: str | None = None) -> list[ResultRow]:
     """Make a tag at a snapshot; at what the URL names by default."""
     at = place.at(snapshot_id)
     place.repository.create_tag(tag, at)
@@ -112,7 +114,7 @@ def create_tag(place: ProcedureTarget, tag: str, snapshot_id: str | None = None)
 
 
 @procedure("delete a branch", REF, changes=True)
-def drop_branch(place: ProcedureTarget, branch: str) -> list[Row]:
+def drop_branch(place: ProcedureTarget, branch: str) -> list[ResultRow]:
     """Delete a branch."""
     at = place.repository.lookup_branch(branch)
     place.repository.delete_branch(branch)
@@ -120,7 +122,7 @@ def drop_branch(place: ProcedureTarget, branch: str) -> list[Row]:
 
 
 @procedure("delete a tag", REF, changes=True)
-def drop_tag(place: ProcedureTarget, tag: str) -> list[Row]:
+def drop_tag(place: ProcedureTarget, tag: str) -> list[ResultRow]:
     """Delete a tag; its name cannot be used again."""
     at = place.repository.lookup_tag(tag)
     place.repository.delete_tag(tag)
@@ -131,7 +133,7 @@ def drop_tag(place: ProcedureTarget, tag: str) -> list[Row]:
 
 
 @procedure("a snapshot and its ancestors", columns(snapshot_id=TEXT, timestamp=TIME))
-def ancestors_of(place: ProcedureTarget, snapshot_id: str | None = None) -> Iterator[Row]:
+def ancestors_of(place: ProcedureTarget, snapshot_id: str | None = None) -> Iterator[ResultRow]:
     """A snapshot and its ancestors, newest first."""
     at = place.at(snapshot_id)
     return ((info.id, info.written_at) for info in place.repository.ancestry(snapshot_id=at))
@@ -140,7 +142,7 @@ def ancestors_of(place: ProcedureTarget, snapshot_id: str | None = None) -> Iter
 @procedure("what commits changed", repo_tables.CHANGES)
 def changes(
     place: ProcedureTarget, start_snapshot_id: str | None = None, end_snapshot_id: str | None = None
-) -> Iterator[Row]:
+) -> Iterator[ResultRow]:
     """What commits after a snapshot, up to another, changed."""
     start = None if start_snapshot_id is None else place.at(start_snapshot_id)
     return repo_tables.change_rows(place.repository, start, place.at(end_snapshot_id))
@@ -162,7 +164,7 @@ def changes(
         specVersion=INT,
     ),
 )
-def detail(place: ProcedureTarget) -> list[Row]:
+def detail(place: ProcedureTarget) -> list[ResultRow]:
     """What kind of repository this is, in one row."""
     repository = place.repository
     history = list(repository.ancestry(snapshot_id=place.snapshot()))
@@ -199,7 +201,7 @@ def call(
     *,
     runner: Runner | None = None,
     **arguments: Any,  # noqa: ANN401  (those of the procedure)
-) -> list[Row]:
+) -> list[ResultRow]:
     """Run a procedure and return its rows; `runner` lets others do what it can give away.
 
     Raises:
@@ -257,7 +259,7 @@ def _handler(name: str) -> type[Any]:
     """The class that Spark runs for a procedure."""
 
     class Handler:
-        def eval(self, *args: Any, **kwargs: Any) -> Iterator[Row]:  # noqa: ANN401  (SQL)
+        def eval(self, *args: Any, **kwargs: Any) -> Iterator[ResultRow]:  # noqa: ANN401  (SQL)
             from frazil.spark.upkeep.calls import call_by_sql
 
             yield from call_by_sql(name, args, kwargs)
@@ -265,7 +267,7 @@ def _handler(name: str) -> type[Any]:
     return Handler
 
 
-def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Row]:
+def call_by_sql(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ResultRow]:
     """Run a procedure with the arguments that SQL gave."""
     names = ["table", *procedure_named(name).parameters]
     if len(args) > len(names):

@@ -18,7 +18,7 @@ from frazil.fsck.findings import Finding
 from frazil.spark.location import RepositoryLocation
 from frazil.spark.runner import SparkRunner
 from frazil.spark.tasks import Options, local_frame, target_of
-from frazil.spark.upkeep.procedure import LONG, TEXT, ProcedureTarget, Row, columns, procedure
+from frazil.spark.upkeep.procedure import LONG, TEXT, ProcedureTarget, ResultRow, columns, procedure
 from frazil.transaction.context import Context
 from frazil.transaction.opened import context_of
 
@@ -114,7 +114,7 @@ def _open(location: RepositoryLocation) -> Context:
         return open_anyway(location.storage())
 
 
-def _rows(findings: Iterable[Finding]) -> Iterator[Row]:
+def _rows(findings: Iterable[Finding]) -> Iterator[ResultRow]:
     for each in findings:
         chunks = [list(index) for index in each.chunks]
         level = str(each.level)
@@ -127,7 +127,7 @@ def _rows(findings: Iterable[Finding]) -> Iterator[Row]:
 @procedure("rules of the format that are broken", FINDINGS, name="fsck")
 def fsck_procedure(
     place: ProcedureTarget, all_history: bool = True, deep: bool = False, virtual: bool = False
-) -> Iterable[Row]:
+) -> Iterable[ResultRow]:
     """Findings of a whole repository, or of the version that the URL names."""
     refs = None if all_history else [place.snapshot()]
     report = checks.fsck(

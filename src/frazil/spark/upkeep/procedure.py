@@ -24,7 +24,7 @@ from frazil.spelling import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Row: TypeAlias = tuple[Any, ...]
+ResultRow: TypeAlias = tuple[Any, ...]
 
 REQUIRED: Final = object()
 """the default of a parameter that must be given"""
@@ -55,7 +55,7 @@ class Procedure:
     signature: inspect.Signature
     """without the place"""
     returns: t.StructType
-    run: Callable[..., Iterable[Row]]
+    run: Callable[..., Iterable[ResultRow]]
     meaning: str
     on_branch: bool
     """whether it works on the branch that the URL names"""

@@ -28,7 +28,7 @@ from frazil.spark.upkeep.procedure import (
     TEXT,
     Procedure,
     ProcedureTarget,
-    Row,
+    ResultRow,
     bad_argument,
     columns,
     procedure,
@@ -119,7 +119,7 @@ def _run(
     place: ProcedureTarget,
     /,
     **texts: Any,  # noqa: ANN401  (SQL's)
-) -> Iterable[Row]:
+) -> Iterable[ResultRow]:
     given: dict[str, Any] = {}
     if branch:
         any_version = verb.parameters[branch].kind == "Version"
@@ -137,7 +137,7 @@ def _run(
     return (row_of(row.columns, item) for item in items)
 
 
-def row_of(columns: str, report: object) -> Row:
+def row_of(columns: str, report: object) -> ResultRow:
     """A report as a row of some columns."""
     return tuple(_value(report, where or name) for name, _, where in _COLUMN.findall(columns))
 
@@ -282,7 +282,7 @@ CONFLICTS: Final = columns(
 
 
 @procedure("what a merge would meet", CONFLICTS, on_branch=True)
-def merge_conflicts(place: ProcedureTarget, source: str, policy: str = "fail") -> list[Row]:
+def merge_conflicts(place: ProcedureTarget, source: str, policy: str = "fail") -> list[ResultRow]:
     """The conflicts that merging a version into the branch would meet."""
     merge = place.repository.versions.merge
     found = merge(source, place.branch, policy=as_policy(policy), dry_run=True).rows()

@@ -16,15 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import I64, Mask
 from frazil.bulk.pack import write_encoded
 from frazil.bulk.read import read_region
-from frazil.cf.decoding import Mask, Values
+from frazil.cf.decoding import Values
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.model.chunks import ChunkTable
 from frazil.run import scratch_array
 from frazil.spark.tuning import FLUSH_BYTES, FLUSH_CHUNKS
 from frazil.spark.worker import repository, session_at
-from frazil.spark.writing.placing import Places, chunk_coords
+from frazil.spark.writing.placing import chunk_coords
 from frazil.spark.writing.plan import ArrayPlan, ChunkGroup, WritePlan
 from frazil.statistics.recording import Held, Recorder
 from frazil.storage.base import Bytes
@@ -51,8 +52,8 @@ class WrittenChunks:
 class ChunkRows:
     """Some rows of a group, in the order of their chunks."""
 
-    chunk: Places
-    cell: Places
+    chunk: I64
+    cell: I64
     values: tuple[Values, ...]
     """for each array of the group, as they are stored"""
 
@@ -123,7 +124,7 @@ class ChunkWriter:
         yield from self._flushed(0)
 
     def clear(self, numbers: Iterable[int]) -> Iterator[WrittenChunks]:
-        """Empty what of some chunks is replaced, or is new, without a row for it."""
+        """Empty the cells of chunks that are replaced, or new, and have no row."""
         nothing = np.zeros(0, np.int64)
         for number in numbers:
             empty = [np.zeros(0, array.encoder.stored) for array in self._arrays]
@@ -131,7 +132,7 @@ class ChunkWriter:
             yield from self._flushed(FLUSH_BYTES)
         yield from self._flushed(0)
 
-    def _compose(self, number: int, held: Sequence[tuple[Places, list[Values]]]) -> None:
+    def _compose(self, number: int, held: Sequence[tuple[I64, list[Values]]]) -> None:
         coords = chunk_coords(self._grid, number)
         at = [np.array([c]) for c in coords]
         starts = [int(axis.start_of(c)[0]) for axis, c in zip(self._grid, at, strict=True)]
@@ -190,7 +191,7 @@ class ChunkWriter:
         return [region[axis][part] for axis, part in zip(self._group.axes, box, strict=True)]
 
     def _require_blanks(self) -> None:
-        """Refuse to replace cells by nothing in arrays in which nothing stands for that."""
+        """Refuse to empty cells of arrays that have no fill value for missing cells."""
         for array in self._arrays:
             if array.encoder.fill is None and array.encoder.stored.kind in "biu":
                 raise unsuitable(
@@ -239,7 +240,7 @@ class ChunkWriter:
         return WrittenChunks(self._group.arrays[which], table, absent, recorder.held)
 
     def _duplicate(
-        self, cells: Places, shape: tuple[int, ...], starts: Sequence[int]
+        self, cells: I64, shape: tuple[int, ...], starts: Sequence[int]
     ) -> InvalidInputError:
         ordered = np.sort(cells)
         cell = int(ordered[:-1][ordered[1:] == ordered[:-1]][0])

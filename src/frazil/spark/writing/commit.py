@@ -1,4 +1,4 @@
-"""The one commit of a write: documents, labels and references of all tasks, and nothing twice.
+"""The one commit of a write: documents, labels and chunk references of all tasks.
 
 A write may name a series (`txnAppId`) and its number there. Before the commit, also before each
 retry, the history is searched for that number, so that repeating the write changes nothing.
@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from frazil.arrays import Mask
 from frazil.bulk.grid import array_layout
 from frazil.bulk.write import write_region
-from frazil.cf.decoding import Mask, Rules
+from frazil.cf.decoding import Rules
 from frazil.errors import ConflictError, ErrorKind, invalid_option, unsuitable
 from frazil.ids import SnapshotId
 from frazil.model.combining import concat
@@ -142,7 +143,7 @@ def _commit(
         except ConflictError as conflict:
             if solver is None or conflict.kind != ErrorKind.COMMIT_CONFLICT:
                 raise
-        # Looked for again in what the next try builds upon, so that nothing comes between.
+        # Searched again in the history that the next attempt builds upon.
         try:
             session.rebase(solver)
         except ConflictError:
@@ -155,7 +156,7 @@ def _commit(
 
 
 def _rely(plan: WritePlan, session: Session) -> None:
-    """Say what the plan was made by: labels, lengths, and the arrays that must grow or go along."""
+    """Declare what the plan relies on: labels, lengths, and arrays that grow or are deleted."""
     session.rely_on(*(axis.path for axis in plan.axes), *plan.relied)
     dims = [axis.name for axis in plan.axes]
     if plan.deleted or any(axis.size > axis.old_size for axis in plan.axes):

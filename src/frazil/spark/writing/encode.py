@@ -13,14 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.cf.decoding import TEXT, Decoder, Mask, Rules, Values, error_prefix
+from frazil.arrays import Mask
+from frazil.cf.decoding import TEXT, Decoder, Rules, Values, error_prefix
 from frazil.cf.times import TimeUnits, require_dates
 from frazil.errors import unsuitable
 from frazil.spark.reading.variables import TableVariable
 
 _FAR_US: Final = 2**62
 _NEARLY: Final = 1e-3
-"""So far from a whole number a packed time may be: that is how exact floats are."""
+"""Largest distance of a packed time from a whole number, for rounding errors of floats."""
 _HELD: Final = {
     "b": ("bool",),
     **dict.fromkeys("iu", ("integer", "decimal")),

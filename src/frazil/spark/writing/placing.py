@@ -9,19 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.arrays import I64, Mask
 from frazil.bulk.grid import Grid
-from frazil.cf.decoding import Mask, Values
+from frazil.cf.decoding import Values
 from frazil.errors import InvalidInputError, unsuitable
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan, comparable, label_places
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacedRows:
     """Rows of a batch along each axis of the table; -1 for labels that are not there yet."""
 
-    places: tuple[Places, ...]
+    places: tuple[I64, ...]
     new: tuple[Values | None, ...]
     """along each axis the new labels as they are stored, each once"""
 
@@ -38,7 +37,7 @@ def place_rows(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> PlacedRows:
     Raises:
         InvalidInputError: a label is NULL or is not there, or a row is outside of the region.
     """
-    places: list[Places] = []
+    places: list[I64] = []
     new: list[Values | None] = []
     for number, axis in enumerate(plan.axes):
         column = batch.column(axis.name)
@@ -57,7 +56,7 @@ def place_rows(plan: WritePlan, batch: pa.RecordBatch | pa.Table) -> PlacedRows:
     return PlacedRows(tuple(places), tuple(new))
 
 
-def _along(plan: WritePlan, axis: TableAxis, column: pa.Array) -> tuple[Places, Values | None]:
+def _along(plan: WritePlan, axis: TableAxis, column: pa.Array) -> tuple[I64, Values | None]:
     if axis.encoder is None:
         found = column.to_numpy(zero_copy_only=False).astype(np.int64)
         outside = (found < 0) | (found >= axis.size)
@@ -102,8 +101,8 @@ def _outside(
 
 
 def chunks_and_cells(
-    group: ChunkGroup, grid: Grid, places: tuple[Places, ...], count: int
-) -> tuple[Places, Places]:
+    group: ChunkGroup, grid: Grid, places: tuple[I64, ...], count: int
+) -> tuple[I64, I64]:
     """Numbers of the chunks that rows are in, and of their cells in those, in C order."""
     chunk = np.zeros(count, np.int64)
     cell = np.zeros(count, np.int64)
@@ -123,9 +122,9 @@ def chunk_coords(grid: Grid, number: int) -> tuple[int, ...]:
     return tuple(map(int, np.unravel_index(number, _counts(grid)))) if grid else ()
 
 
-def chunk_numbers(grid: Grid, coords: npt.NDArray[np.integer]) -> Places:
+def chunk_numbers(grid: Grid, coords: npt.NDArray[np.integer]) -> I64:
     """The numbers of chunks by their coordinates, (n, ndim)."""
     if not grid:
         return np.zeros(len(coords), np.int64)
-    found: Places = np.ravel_multi_index(tuple(coords.T.astype(np.int64)), _counts(grid))
+    found: I64 = np.ravel_multi_index(tuple(coords.T.astype(np.int64)), _counts(grid))
     return found

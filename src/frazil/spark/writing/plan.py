@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.arrays import Mask
 from frazil.bulk.grid import ArrayLayout, Grid, layout_of
-from frazil.cf.decoding import Mask, Values
+from frazil.cf.decoding import Values
 from frazil.errors import unsuitable
 from frazil.formats.zarr_meta import ArrayMeta, parse_node
 from frazil.ids import NodeId

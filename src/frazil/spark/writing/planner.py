@@ -1,4 +1,4 @@
-"""From a schema, options and what is there to the plan of a write, on the driver."""
+"""Plans a write on the driver: from a schema, options and the existing arrays."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark.sql import types as t
 from zarr.core.dtype import get_data_type_from_json
 
+from frazil.arrays import Mask
 from frazil.bulk.grid import layout_of
-from frazil.cf.decoding import Mask, Values
+from frazil.cf.decoding import Values
 from frazil.errors import (
     AlreadyExistsError,
     ErrorKind,
@@ -159,7 +160,7 @@ def _require_columns(draft: _Draft) -> None:
 
 
 def _is_settled(draft: _Draft) -> bool:
-    """Whether there is nothing to do; a refusal where variables must not be there."""
+    """Whether there is nothing to do; raises if variables exist that must not."""
     there = [n for n in draft.schema.fieldNames() if n in draft.group.data_names]
     if there and draft.request.if_exists == "error":
         raise AlreadyExistsError(
@@ -365,7 +366,7 @@ def _refilled(document: bytes, encoder: Encoder) -> bytes:
 
 
 def _deleted(draft: _Draft, dims: Sequence[str]) -> tuple[str, ...]:
-    """What of a group goes when its table is overwritten: all that has one of the dimensions."""
+    """Arrays that are deleted when a table is overwritten: all with one of its dimensions."""
     if not draft.is_replaced:
         return ()
     written = {*dims, *draft.schema.fieldNames()}

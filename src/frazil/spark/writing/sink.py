@@ -1,10 +1,10 @@
 """`df.write.format("frazil")` and `writeStream`: tasks that may hold parts of one chunk.
 
-Spark hands rows over as they are partitioned. A task stores the chunks that it has whole; rows
-of others, and rows whose place depends on other tasks, it sets aside: in its message when they
-are few, else in an object. The driver puts them together before its one commit, if they are not
-too many: `frazil.spark.write` lets executors do that. Objects of failed or repeated tasks are
-referred to by nobody, and garbage collection takes them.
+Spark hands rows over as they are partitioned. A task stores the chunks for which it has all rows.
+Other rows, and rows whose position depends on other tasks, it sets aside: in its commit message if
+they are few, else in an object. The driver merges them before its one commit, up to a limit;
+`frazil.spark.write` merges them on executors instead. Nothing refers to objects of failed or
+repeated tasks; garbage collection deletes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from frazil.cf.decoding import Mask, Values
+from frazil.arrays import I64, Mask
+from frazil.cf.decoding import Values
 from frazil.errors import invalid_option, unsuitable
 from frazil.ids import ChunkId
 from frazil.run import JobReport
@@ -37,7 +38,7 @@ from frazil.spark.tuning import HOLD_BYTES, MESSAGE_BYTES
 from frazil.spark.worker import repository
 from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import Txn, commit_write, txn_of
-from frazil.spark.writing.placing import PlacedRows, Places, chunks_and_cells, distinct, place_rows
+from frazil.spark.writing.placing import PlacedRows, chunks_and_cells, distinct, place_rows
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
 from frazil.spark.writing.planner import plan_write
 from frazil.storage.assets import CHUNK, chunk_key
@@ -151,7 +152,7 @@ def _put_whole(
     return np.asarray(~inside)
 
 
-def _cells(plan: WritePlan, group: ChunkGroup, numbers: Places) -> Places:
+def _cells(plan: WritePlan, group: ChunkGroup, numbers: I64) -> I64:
     """How many cells chunks have; those that may grow have all that fit in."""
     found = np.ones(len(numbers), np.int64)
     left = numbers.copy()
@@ -240,7 +241,7 @@ def commit_tasks(
     report = commit_write(replace(plan, began=began), written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
     if keys:
-        storage.delete_many(keys)  # ours alone, and of no more use
+        storage.delete_many(keys)  # temporary objects of this write
     return report
 
 

@@ -20,14 +20,13 @@ from frazil.run import JobReport
 from frazil.spark.location import NamedTarget, reachable_target
 from frazil.spark.options.parsing import parse_request
 from frazil.spark.options.table import PROPERTY, OptionUse, WriteRequest
-from frazil.spark.reading.read import spelled, storage_texts
+from frazil.spark.options.written import as_text, spelled, storage_texts
 from frazil.spark.tasks import answers_of, application, collect, map_batches
 from frazil.spark.writing.chunk_writer import ChunkRows, ChunkWriter, WrittenChunks
 from frazil.spark.writing.commit import commit_write, txn_of
 from frazil.spark.writing.placing import chunks_and_cells, distinct, place_rows
 from frazil.spark.writing.plan import ChunkGroup, TableAxis, WritePlan
 from frazil.spark.writing.planner import plan_write
-from frazil.texts import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -9,13 +9,7 @@ from functools import partial
 from frazil.errors import StorageError
 from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import sequence_name
-from frazil.formats.legacy.refs import (
-    LAYOUTS,
-    MAIN,
-    RefLayout,
-    RefPrefix,
-    parse_ref_key,
-)
+from frazil.formats.legacy.refs import LAYOUTS, MAIN, RefLayout, RefPrefix, parse_ref_key
 from frazil.storage.base import Storage
 
 
@@ -98,8 +92,8 @@ class MainBranch:
 def find_main(storage: Storage) -> list[MainBranch]:
     """The main branches of a place, by layout; each folder is listed once.
 
-    A branch begins with number zero. Only where no layout has that, others count too: somebody
-    may have deleted files that are no longer needed.
+    A branch begins with number zero. Only where no layout has that, others count too:
+    files that are no longer needed may have been deleted.
     """
     layouts = [replace(each, encoded=storage.percent_encodes_names) for each in LAYOUTS]
     folders = {layout.branch_folder(MAIN): layout for layout in layouts}

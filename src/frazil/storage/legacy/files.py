@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Final, cast
+from typing import Final
 
 from frazil.errors import ErrorKind, FormatError, InternalError, StorageError
 from frazil.formats.generation import Generation
@@ -24,7 +24,7 @@ from frazil.formats.legacy.names import (
     plain_name,
     without_extension,
 )
-from frazil.formats.legacy.records import Names, SnapshotRecord
+from frazil.formats.legacy.records import SnapshotRecord
 from frazil.formats.legacy.snapshots import root_record, successor
 from frazil.ids import ChunkId, ManifestId, NodeId, ObjectId, SnapshotId, crockford
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -33,71 +33,13 @@ from frazil.model.derived_log import derived_log, moves_between
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Extents, overlap
 from frazil.storage.base import Attributes, Listed, Storage
+from frazil.storage.legacy.name_book import CLASSES, NameBook
 from frazil.storage.lru import Lru
 from frazil.storage.tuning import MANY_NAMES
 
 UNNAMED: Final = Attributes(is_unnamed=True)
 RECORDED_NODES: Final = 100_000
 """Nodes of snapshots that are kept, because their successors need what the model does not hold."""
-
-
-CLASSES: Final[dict[Kind, type[ObjectId]]] = {
-    "snapshots": SnapshotId,
-    "manifests": ManifestId,
-    "chunks": ChunkId,
-    "transactions": SnapshotId,
-}
-
-
-class NameBook:
-    """Names of ids for which they do not follow from the id.
-
-    They are recorded while files that mention them are read. Names that no file mentioned are
-    looked up in a listing.
-    """
-
-    def __init__(self) -> None:
-        self._names: dict[Kind, dict[ObjectId, str]] = {kind: {} for kind in CLASSES}
-        self._files: dict[tuple[Kind, ObjectId], str] = {}
-
-    def name(self, kind: Kind, id: ObjectId) -> str | None:
-        """What files call an id, if it was recorded."""
-        return self._names[kind].get(id)
-
-    def file(self, kind: Kind, id: ObjectId) -> str | None:
-        """The file name that a listing had for an id, if it was an unexpected one."""
-        return self._files.get((kind, id))
-
-    def note(self, kind: Kind, id: ObjectId, name: str) -> None:
-        """Note what files call an id.
-
-        Raises:
-            FormatError: they call it otherwise too, so that two objects would have one name.
-        """
-        known = self._names[kind].setdefault(id, name)
-        if known != name:
-            raise FormatError("two objects whose names lead to one id", names=(known, name))
-
-    def note_file(self, kind: Kind, id: ObjectId, file: str) -> None:
-        """Note under which file name an object was found."""
-        self._files[kind, id] = file
-
-    def note_all(self, names: Names) -> None:
-        """Note the names that a file mentions."""
-        for snapshot, name in names.snapshots.items():
-            self.note("snapshots", snapshot, name)
-        for manifest, name in names.manifests.items():
-            self.note("manifests", manifest, name)
-        for chunk, name in names.chunks.items():
-            self.note("chunks", chunk, name)
-
-    def names(self) -> Names:
-        """All names that were recorded."""
-        return Names(
-            cast("dict[SnapshotId, str]", self._names["snapshots"]),
-            cast("dict[ManifestId, str]", self._names["manifests"]),
-            cast("dict[ChunkId, str]", self._names["chunks"]),
-        )
 
 
 class LegacyFiles(ABC):
@@ -307,7 +249,7 @@ class LegacyFiles(ABC):
     def save_log(self, log: TransactionLog) -> None:
         """Write a transaction log, if commits of this age have one."""
 
-    # --- what files tell and nobody can rely on ---
+    # --- recorded extents, which may be wrong ---
 
     def bounded(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot whose arrays tell truly which of several manifests has a chunk.

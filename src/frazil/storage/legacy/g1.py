@@ -1,6 +1,6 @@
 """The files of G1: Parquet structure files, inventories and attribute files, and the state file.
 
-The state is swapped for the next one if nobody was quicker. Where a storage cannot replace an
+The state is replaced by the next one with a compare-and-swap. Where a storage cannot replace an
 object conditionally, each state is a file of its own, created once under the number of its
 generation, and the state file says so and is but a copy.
 """
@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from frazil.arrays import Shape
 from frazil.errors import ErrorKind, FormatError, RepositoryNotFoundError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.attributes import decode_attribute_file, encode_attribute_file
 from frazil.formats.legacy.dialects import STATE_FILES, LegacyGeneration
-from frazil.formats.legacy.g1_inventory import Grid, decode_inventory, encode_inventory
+from frazil.formats.legacy.g1_inventory import decode_inventory, encode_inventory
 from frazil.formats.legacy.g1_state import (
     CLAIMS,
     G1State,
@@ -37,7 +38,8 @@ from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, Version, absent
-from frazil.storage.legacy.files import UNNAMED, LegacyFiles, NameBook
+from frazil.storage.legacy.files import UNNAMED, LegacyFiles
+from frazil.storage.legacy.name_book import NameBook
 
 CLAIM_FOLDER: Final = "t/"
 JSON_FILE: Final = Attributes(content_type="application/json")
@@ -73,7 +75,7 @@ class StateFile:
             return None
         if seen is not None and held.state.generation < seen.state.generation:
             raise FormatError(
-                "the state file has become older than it was; somebody has put back an old copy",
+                "the state file is older than the one read before; an old copy was put back",
                 key=held.key,
                 generation=held.state.generation,
                 known=seen.state.generation,
@@ -116,7 +118,7 @@ class StateFile:
     # --- writing ---
 
     def create(self, state: G1State) -> bool:
-        """Write the first state; False when somebody else was faster."""
+        """Write the first state; False if there is one already."""
         done = self._storage.put_if(STATE_FILES[0], encode_state(state), None, JSON_FILE)
         return not isinstance(done, LostRace)
 
@@ -170,7 +172,7 @@ class G1Files(LegacyFiles):
         super().__init__(storage, generation, names, root)
         self._state = state
         self._seen_snapshots: set[SnapshotId] = set()
-        self._grids: dict[ManifestId, dict[NodeId, set[Grid]]] = {}
+        self._grids: dict[ManifestId, dict[NodeId, set[Shape]]] = {}
         """chunks along the axes of arrays, as the snapshots that were read have them"""
 
     # --- names ---
@@ -237,7 +239,7 @@ class G1Files(LegacyFiles):
         self._seen_snapshots.add(item.id)
         return record
 
-    def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Grid]]:
+    def _grids_of(self, id: ManifestId) -> Mapping[NodeId, set[Shape]]:
         """The grids of all arrays that have references in an inventory, whichever is read first."""
         held = self._state.find()
         for item in held.state.snapshots if held is not None else ():

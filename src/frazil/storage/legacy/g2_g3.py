@@ -32,7 +32,8 @@ from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode
 from frazil.storage.base import Storage, absent
 from frazil.storage.legacy.branch_files import layout_at, steps_of
-from frazil.storage.legacy.files import LegacyFiles, NameBook
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import NameBook
 
 MISPLACING: Final = frozenset({Dialect.G3_UNRELEASED, Dialect.G3A, Dialect.G3B})
 """Whose writers could put references of other arrays under a node, and misname the root."""

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from frazil.arrays import U8
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.names import Kind
@@ -22,9 +23,10 @@ from frazil.model.chunks import ChunkTable, ChunkType
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import ManifestFile, Snapshot, TransactionLog
 from frazil.model.nodes import path_order
-from frazil.storage.assets import ATTRIBUTES, CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, U8, Assets, Links
+from frazil.storage.assets import ATTRIBUTES, CHUNKS, LOGS, MANIFESTS, SNAPSHOTS, Assets, Links
 from frazil.storage.base import PLAIN, Attributes, Bytes, Deleted, Found, Listed, Piece, Storage
-from frazil.storage.legacy.files import CLASSES, LegacyFiles
+from frazil.storage.legacy.files import LegacyFiles
+from frazil.storage.legacy.name_book import CLASSES
 from frazil.storage.wrapped import WrappedStorage, with_disk_cache
 
 KINDS: Final[dict[str, Kind]] = {

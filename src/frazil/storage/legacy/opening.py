@@ -17,9 +17,10 @@ from frazil.model.history import Snapshot
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.legacy.branch_files import MainBranch, find_main
-from frazil.storage.legacy.files import LegacyFiles, NameBook, spread_arrays
+from frazil.storage.legacy.files import LegacyFiles, spread_arrays
 from frazil.storage.legacy.g1 import G1Files, StateFile, VersionedState
 from frazil.storage.legacy.g2_g3 import G2G3Files
+from frazil.storage.legacy.name_book import NameBook
 from frazil.storage.wrapped import ReadOnlyStorage
 
 
@@ -68,7 +69,7 @@ def _candidates(storage: Storage) -> Iterator[LegacyRepository]:
 
 
 def _state(storage: Storage) -> VersionedState | None:
-    """The state file at a place, unless it is somebody's file of the same name."""
+    """The state file at a place; None for an unrelated file of the same name."""
     try:
         return StateFile(storage).find()
     except FormatError:
@@ -126,7 +127,7 @@ def files_of(
 def _root(storage: Storage, named: str | None, given: Storage | None) -> tuple[Storage, str]:
     """Where a state file says that the other files are: a storage, and a folder in it.
 
-    Whoever can write a state file could send readers, their credentials and their deletions
+    Anyone who can write a state file could send readers, their credentials and their deletions
     anywhere. So a place that is not below its own is used only if the caller names it, and is
     only read then: nothing of the URL in the file is ever opened.
     """
