@@ -37,10 +37,14 @@ SMALLEST_FILE: Final = 20
 # --- reading ---
 
 
-def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
-    """Read a snapshot file; nodes come out checked and in order."""
+def decode_snapshot(blob: bytes, *, key: str, of: SnapshotId | None = None) -> Snapshot:
+    """Read a snapshot file; nodes come out checked and in order.
+
+    It must be that of a given snapshot, `of`, if there is one.
+    """
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
+    _require_id(buffer, of)
     with buffer.once():
         return _read_snapshot(buffer, envelope.spec)
 
@@ -95,15 +99,31 @@ def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
 # its place in the history and the names of what it uses.
 
 
-def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
+def _require_id(buffer: Buffer, wanted: SnapshotId | None) -> None:
+    """Refuse a file that was put in the place of another one."""
+    if wanted is None:
+        return
+    found = SnapshotId(buffer.root().required_bytes(0, 12, "id"))
+    if found != wanted:
+        raise FormatError("the file holds another snapshot", key=buffer.key, found=str(found))
+
+
+def manifest_files(
+    blob: bytes, *, key: str, of: SnapshotId | None = None
+) -> tuple[ManifestFile, ...]:
     """The manifests that a snapshot file lists."""
-    return tuple(read_manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)))
+    buffer = Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)
+    _require_id(buffer, of)
+    return tuple(read_manifest_files(buffer))
 
 
-def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
+def snapshot_links(
+    blob: bytes, *, key: str, of: SnapshotId | None = None
+) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
     """What history records of a snapshot file that names its parent, and its manifests."""
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
+    _require_id(buffer, of)
     return read_entry(buffer, envelope.spec), tuple(read_manifest_files(buffer))
 
 

@@ -105,7 +105,7 @@ class Assets:
     def _read_snapshot(self, snapshot_id: SnapshotId, storage: Storage) -> Snapshot | None:
         key = snapshot_key(snapshot_id)
         blob = storage.get(key)
-        return None if blob is None else decode_snapshot(blob, key=key)
+        return None if blob is None else decode_snapshot(blob, key=key, of=snapshot_id)
 
     def stored_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Load a snapshot as it is in storage now; expiry may give one another parent."""
@@ -242,12 +242,14 @@ class Assets:
     def fresh_links(self, snapshot_id: SnapshotId) -> Links:
         """Load of a snapshot whose file names its parent what history needs."""
         key = snapshot_key(snapshot_id)
-        return snapshot_links(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
+        blob = _snapshot_there(self.storage.get(key), snapshot_id)
+        return snapshot_links(blob, key=key, of=snapshot_id)
 
     def fresh_manifest_files(self, snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
         """Load of a snapshot which manifests it lists."""
         key = snapshot_key(snapshot_id)
-        return manifest_files(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
+        blob = _snapshot_there(self.storage.get(key), snapshot_id)
+        return manifest_files(blob, key=key, of=snapshot_id)
 
     def fresh_manifest(self, manifest_id: ManifestId) -> Manifest:
         """Load a manifest."""
