@@ -13,7 +13,7 @@ from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.growth import mark_of
 from frazil.flatbuf.reader import Buffer
 from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
-from frazil.formats.envelope import FileKind, seal_table, unseal
+from frazil.formats.envelope import FileKind, require_id, seal_table, unseal
 from frazil.formats.metadata import codec_of, read_metadata, read_time, write_metadata
 from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids
 from frazil.formats.snapshot_nodes import NodeTable, read_nodes
@@ -44,7 +44,7 @@ def decode_snapshot(blob: bytes, *, key: str, of: SnapshotId | None = None) -> S
     """
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
-    _require_id(buffer, of)
+    require_id(buffer, of)
     with buffer.once():
         return _read_snapshot(buffer, envelope.spec)
 
@@ -99,21 +99,12 @@ def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
 # its place in the history and the names of what it uses.
 
 
-def _require_id(buffer: Buffer, wanted: SnapshotId | None) -> None:
-    """Refuse a file that was put in the place of another one."""
-    if wanted is None:
-        return
-    found = SnapshotId(buffer.root().required_bytes(0, 12, "id"))
-    if found != wanted:
-        raise FormatError("the file holds another snapshot", key=buffer.key, found=str(found))
-
-
 def manifest_files(
     blob: bytes, *, key: str, of: SnapshotId | None = None
 ) -> tuple[ManifestFile, ...]:
     """The manifests that a snapshot file lists."""
     buffer = Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)
-    _require_id(buffer, of)
+    require_id(buffer, of)
     return tuple(read_manifest_files(buffer))
 
 
@@ -123,7 +114,7 @@ def snapshot_links(
     """What history records of a snapshot file that names its parent, and its manifests."""
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
-    _require_id(buffer, of)
+    require_id(buffer, of)
     return read_entry(buffer, envelope.spec), tuple(read_manifest_files(buffer))
 
 

@@ -161,7 +161,7 @@ class Assets:
     ) -> Manifest | None:
         key = manifest_key(manifest_id)
         blob = storage.get(key, 0, size_bytes) if size_bytes else storage.get(key)
-        return None if blob is None else decode_manifest(blob, key=key)
+        return None if blob is None else decode_manifest(blob, key=key, of=manifest_id)
 
     def save_manifest(
         self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
@@ -219,7 +219,7 @@ class Assets:
     def _read_log(self, snapshot_id: SnapshotId, storage: Storage) -> TransactionLog | None:
         key = log_key(snapshot_id)
         blob = storage.get(key)
-        return None if blob is None else decode_log(blob, key=key)
+        return None if blob is None else decode_log(blob, key=key, of=snapshot_id)
 
     def save_log(self, log: TransactionLog) -> str:
         """Write a transaction log and return its key."""
@@ -258,7 +258,8 @@ class Assets:
     def fresh_native_chunks(self, manifest_id: ManifestId) -> U8:
         """Load of a manifest which chunk objects it refers to, (n, 12); repeated ones repeat."""
         key = manifest_key(manifest_id)
-        return native_chunk_ids(_manifest_there(self.storage.get(key), manifest_id), key=key)
+        blob = _manifest_there(self.storage.get(key), manifest_id)
+        return native_chunk_ids(blob, key=key, of=manifest_id)
 
     def fresh_log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
         """Load a transaction log; None when there is no such file."""
