@@ -96,6 +96,14 @@ def test_sql_may_name_its_repositories_itself(frazil_command: Frazil, still_ocea
     assert "pushed: count(*) over" in told.out
 
 
+def test_a_query_without_a_table_is_explained_too(
+    frazil_command: Frazil, still_ocean: Ocean
+) -> None:
+    told = frazil_command("sql", still_ocean.url, "SELECT 1", "--explain")
+    assert told.code == 0, told.err
+    assert "no Frazil table is read" in told.out
+
+
 def test_sql_as_json_loses_nothing(frazil_command: Frazil, still_ocean: Ocean) -> None:
     query = (
         "SELECT 1 AS n, 2 AS n, 3 AS n_2, double('NaN') AS x, double('-Infinity') AS y, NULL AS z,"

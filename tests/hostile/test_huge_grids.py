@@ -129,6 +129,18 @@ def test_cells_that_nobody_stored_count_as_if_they_were_read(
     }
 
 
+@pytest.mark.parametrize("fill", [0, 1])
+def test_a_chunk_without_room_in_memory_is_not_compared(fill: int) -> None:
+    huge = (1 << 31, 1 << 31)
+    documents = [array_document(*huge, chunks=huge, fill_value=each) for each in (0, fill)]
+    repository, ids = repository_of(*documents, chunks={"a/c/0/0": b"\7"})
+    session = repository.writable_session("main")
+    write_keys(session, {"a/c/0/0": b"\5"})
+    last = session.commit("another chunk")
+    with memory(10 * MIB), pytest.raises(FormatError, match=r"too large to be compared.*/a"):
+        repository.versions.diff_values(ids[0], last)
+
+
 def test_too_many_regions_are_refused_by_those_who_read_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -55,6 +55,9 @@ OPTIONS: Final = {
     "materialize": _flag("--materialize", "Copy what cannot be one array as it is stored."),
     "on_error": _option(str, "fail", "When a file cannot be read: fail, or skip it."),
     "gaps": _option(str, "tell", "Coordinates that jump: tell of them, or refuse them."),
+    "grid_mapping": _option(
+        str, "refuse", "Files that disagree about where values are: refuse them, or tell of it."
+    ),
     "dry_run": _flag("--dry-run", "Only compare the files."),
     "message": (Message, None),
     "format": _option(TEXT, None, "Format of all files, instead of looking at them."),

@@ -23,7 +23,7 @@ from frazil.comparing.candidates import (
     written_chunks,
 )
 from frazil.comparing.records import Box, FoundBy
-from frazil.errors import ErrorKind, InvalidInputError, NodeNotFoundError
+from frazil.errors import ErrorKind, FormatError, InvalidInputError, NodeNotFoundError
 from frazil.ids import SnapshotId, is_below, node_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode
@@ -36,6 +36,8 @@ PORTION_CHUNKS: Final = 1 << 16
 """Chunks of one side that are looked up at a time."""
 MAX_REGIONS: Final = 1 << 22
 """Regions that are compared one by one; more would take days."""
+LARGEST_CHUNK: Final = 1 << 32
+"""Bytes of a chunk that is read whole to be compared."""
 GUESSED_ITEM: Final = 32
 """Bytes of a value, for arrays whose data type is not known here."""
 ENCODING: Final = ("data_type", "chunk_grid", "codecs", "fill_value", "storage_transformers")
@@ -264,6 +266,8 @@ def comparison_parts(
     grid = grid_of(pair.new)
     if all(axis.is_regular for axis in grid):
         size = math.prod(axis.sizes[0] for axis in grid) * _itemsize(pair.old, pair.new)
+        if len(pair.chunks):
+            _require_room(size, pair.new)
         step = max(1, PORTION_BYTES // max(1, size))
         for at in range(0, len(pair.chunks), step):
             yield ComparisonPart(pair.chunks[at : at + step])
@@ -310,12 +314,22 @@ def _boxes(
                 shape=common,
             )
         numbers = product(*map(range, counts))
+    size = math.prod(block) * _itemsize(one, other)
     for number in numbers:
+        _require_room(size, other)
         yield ComparisonPart(
             box=tuple(
                 (n * size, min((n + 1) * size, length))
                 for n, size, length in zip(number, block, common, strict=True)
             )
+        )
+
+
+def _require_room(size: int, node: ArrayNode) -> None:
+    """Refuse chunks that no memory holds; what says so may be a few bytes long."""
+    if size > LARGEST_CHUNK:
+        raise FormatError(
+            "the chunks of the array are too large to be compared", path=node.path, bytes=size
         )
 
 

@@ -21,8 +21,10 @@ import zstandard
 
 from frazil import config
 from frazil.errors import ErrorKind, FormatError
+from frazil.flatbuf.reader import Buffer
 from frazil.flatbuf.tuning import BODY_PART, SMALL_BODY, WHOLE_BODY
 from frazil.flatbuf.writer import MAX_SIZE, FlatWriter
+from frazil.ids import ObjectId
 
 ALLOWANCE: Final = 64 << 20
 """Bytes that every file may unpack to, however well it is packed."""
@@ -237,3 +239,12 @@ def has_checksum(packed: bytes | memoryview) -> bool:
         return zstandard.get_frame_parameters(packed).has_checksum
     except zstandard.ZstdError:
         return False
+
+
+def require_id(buffer: Buffer, wanted: ObjectId | None) -> None:
+    """Refuse a file that was put in the place of another one; None for any."""
+    if wanted is None:
+        return
+    found = type(wanted)(buffer.root().required_bytes(0, wanted.width, "id"))
+    if found != wanted:
+        raise FormatError("the file is not the one of its name", key=buffer.key, found=str(found))

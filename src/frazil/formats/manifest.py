@@ -17,7 +17,7 @@ from frazil.flatbuf.growth import MARK_SIZE, mark_of, may_grow
 from frazil.flatbuf.reader import U32, Buffer
 from frazil.flatbuf.tuning import FINDS_PER_DECODE, PATCHED_FROM, PATCHED_ROWS
 from frazil.flatbuf.writer import MAX_SIZE, OFFSET, FlatWriter, TableLayout
-from frazil.formats.envelope import FileKind, seal, seal_table, unseal
+from frazil.formats.envelope import FileKind, require_id, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
 from frazil.formats.refs import (
     CHUNK_ID,
@@ -137,15 +137,23 @@ class Manifest:
         return seal(memoryview(self._buffer.data), FileKind.MANIFEST, spec=spec, level=level)
 
 
-def decode_manifest(blob: bytes, *, key: str) -> Manifest:
-    """Open a manifest file; references are decoded when they are asked for."""
+def decode_manifest(blob: bytes, *, key: str, of: ManifestId | None = None) -> Manifest:
+    """Open a manifest file; references are decoded when they are asked for.
+
+    It must be that of a given manifest, `of`, if there is one.
+    """
     envelope = unseal(blob, FileKind.MANIFEST, key=key)
-    return Manifest.lazily(envelope.spec, Buffer(envelope.body, key))
+    buffer = Buffer(envelope.body, key)
+    require_id(buffer, of)
+    return Manifest.lazily(envelope.spec, buffer)
 
 
-def native_chunk_ids(blob: bytes, *, key: str) -> npt.NDArray[np.uint8]:
+def native_chunk_ids(
+    blob: bytes, *, key: str, of: ManifestId | None = None
+) -> npt.NDArray[np.uint8]:
     """The chunk objects that a manifest file refers to, (n, 12); repeated ones repeat."""
     buffer = Buffer(unseal(blob, FileKind.MANIFEST, key=key).body, key)
+    require_id(buffer, of)
     parts = [np.zeros((0, ChunkId.width), np.uint8)]
     for array in buffer.root().tables(1, "arrays"):
         for group in ref_groups(buffer, *array.required_vector(1, 4, "refs")):

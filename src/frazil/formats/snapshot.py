@@ -13,7 +13,7 @@ from frazil.flatbuf.columns import table_columns
 from frazil.flatbuf.growth import mark_of
 from frazil.flatbuf.reader import Buffer
 from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
-from frazil.formats.envelope import FileKind, seal_table, unseal
+from frazil.formats.envelope import FileKind, require_id, seal_table, unseal
 from frazil.formats.metadata import codec_of, read_metadata, read_time, write_metadata
 from frazil.formats.nodes import ARRAY, DIMENSION_V1, GROUP, raw_ids
 from frazil.formats.snapshot_nodes import NodeTable, read_nodes
@@ -37,10 +37,14 @@ SMALLEST_FILE: Final = 20
 # --- reading ---
 
 
-def decode_snapshot(blob: bytes, *, key: str) -> Snapshot:
-    """Read a snapshot file; nodes come out checked and in order."""
+def decode_snapshot(blob: bytes, *, key: str, of: SnapshotId | None = None) -> Snapshot:
+    """Read a snapshot file; nodes come out checked and in order.
+
+    It must be that of a given snapshot, `of`, if there is one.
+    """
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
+    require_id(buffer, of)
     with buffer.once():
         return _read_snapshot(buffer, envelope.spec)
 
@@ -95,15 +99,22 @@ def read_manifest_files(buffer: Buffer) -> Iterator[ManifestFile]:
 # its place in the history and the names of what it uses.
 
 
-def manifest_files(blob: bytes, *, key: str) -> tuple[ManifestFile, ...]:
+def manifest_files(
+    blob: bytes, *, key: str, of: SnapshotId | None = None
+) -> tuple[ManifestFile, ...]:
     """The manifests that a snapshot file lists."""
-    return tuple(read_manifest_files(Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)))
+    buffer = Buffer(unseal(blob, FileKind.SNAPSHOT, key=key).body, key)
+    require_id(buffer, of)
+    return tuple(read_manifest_files(buffer))
 
 
-def snapshot_links(blob: bytes, *, key: str) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
+def snapshot_links(
+    blob: bytes, *, key: str, of: SnapshotId | None = None
+) -> tuple[SnapshotEntry, tuple[ManifestFile, ...]]:
     """What history records of a snapshot file that names its parent, and its manifests."""
     envelope = unseal(blob, FileKind.SNAPSHOT, key=key)
     buffer = Buffer(envelope.body, key)
+    require_id(buffer, of)
     return read_entry(buffer, envelope.spec), tuple(read_manifest_files(buffer))
 
 

@@ -13,7 +13,7 @@ from frazil.flatbuf.reader import U32, Buffer, Table
 from frazil.flatbuf.strided import encode_tables
 from frazil.flatbuf.tuning import FEW_COORDS
 from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
-from frazil.formats.envelope import FileKind, seal_table, unseal
+from frazil.formats.envelope import FileKind, require_id, seal_table, unseal
 from frazil.formats.refs import MAX_NDIM
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import Move, TransactionLog
@@ -40,12 +40,13 @@ SMALLEST_COORDS: Final = 16
 of the coordinates, and their number."""
 
 
-def decode_log(blob: bytes, *, key: str) -> TransactionLog:
-    """Read a transaction log file.
+def decode_log(blob: bytes, *, key: str, of: SnapshotId | None = None) -> TransactionLog:
+    """Read a transaction log file, which must be that of a snapshot, `of`, if one is given.
 
     Lists that are not in order, as older writers left them, are put in order.
     """
     buffer = Buffer(unseal(blob, FileKind.TRANSACTION_LOG, key=key).body, key)
+    require_id(buffer, of)
     with buffer.once():
         root = buffer.root()
         ids = {

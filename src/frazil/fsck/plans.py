@@ -142,7 +142,8 @@ class RepairState:
     def snapshot(self, snapshot_id: SnapshotId) -> Snapshot | None:
         """A snapshot, if its file is there and sound."""
         read = self.files.snapshot(snapshot_id)
-        return None if read is None else read.content
+        content = None if read is None else read.content
+        return content if content is not None and content.id == snapshot_id else None
 
     def ancestry(self, tip: SnapshotId) -> Iterator[SnapshotId]:
         """A snapshot and its ancestors, as far as they are known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -132,7 +133,7 @@ def plan_parents(state: RepairState) -> tuple[list[RepairStep], list[str], Repai
     """Plan which snapshots get another parent; return the state after that.
 
     A parent is older than its child. In a circle one is not, and that is the one to change: to
-    the newest older snapshot that has lost its child, or to the first of all.
+    the newest older snapshot that has lost its child, or to the first of all, which has no parent.
     """
     steps: list[RepairStep] = []
     losses: list[str] = []
@@ -140,13 +141,16 @@ def plan_parents(state: RepairState) -> tuple[list[RepairStep], list[str], Repai
     if state.info is not None:  # a repo object tells parents by their place in its own list
         return steps, losses, state
     while circle := circle_in({one: e.parent_id for one, e in entries.items()}, entries):
-        child = max(circle, key=lambda one: _lead(entries, one))
-        was, parent = entries[child].parent_id, _likely_parent(entries, child)
+        is_first = INITIAL_SNAPSHOT_ID in circle
+        child = INITIAL_SNAPSHOT_ID if is_first else max(circle, key=partial(_lead, entries))
+        was, parent = entries[child].parent_id, None if is_first else _likely_parent(entries, child)
         entries[child] = replace(entries[child], parent_id=parent)
-        facts = {"snapshot": str(child), "from": str(was), "to": str(parent)}
-        detail = f"its parent {was}, which descends from it, is taken to be {parent}"
+        facts = {"snapshot": str(child), "from": str(was), "to": str(parent or "")}
+        taken = "not its parent: it is the first of all" if is_first else f"taken to be {parent}"
+        detail = f"its parent {was}, which descends from it, is {taken}"
         steps.append(RepairStep(Action.CHANGE_PARENT, snapshot_key(child), detail, facts))
-        losses.append(f"the parent of {child} is assumed to be {parent}")
+        if not is_first:
+            losses.append(f"the parent of {child} is assumed to be {parent}")
     return steps, losses, replace(state, entries=entries)
 
 

@@ -339,7 +339,8 @@ class _Repair:
             raise _changed_meanwhile()
         self._keep(step.target, found.data)
         self._require_current()
-        made = replace(planned, parent_id=SnapshotId.parse(step.facts["to"]))
+        to = step.facts["to"]
+        made = replace(planned, parent_id=SnapshotId.parse(to) if to else None)
         if not self.context.assets.replace_snapshot(made, found.version):
             raise _changed_meanwhile()
         self.storage.make_durable([step.target])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
 
 from frazil.cf.decoding import PACKING
 from frazil.ingestion.encoding import decoded_fill, encoded_dtype, values_match
+from frazil.ingestion.georeference import NAMING, NO_PLACES, PLACE, PLACING, Georeference
 from frazil.ingestion.plans import Findings, JoinedVariable
 from frazil.ingestion.records import FileVariable, canonical
 
+SHOWN: Final = 120
+"""Definitions of coordinate systems are long; a message has so many characters of them."""
 MEANING: Final = ("units", "calendar", "flag_values", "flag_masks", "standard_name", "positive")
 """Attributes that say what a value is."""
 TIME: Final = frozenset(["units", "calendar"])
@@ -35,7 +39,10 @@ def same_dims(joint: JoinedVariable, findings: Findings) -> tuple[str, ...] | No
 
 
 def same_attrs(
-    joint: JoinedVariable, findings: Findings, but: frozenset[str] = frozenset()
+    joint: JoinedVariable,
+    findings: Findings,
+    but: frozenset[str] = frozenset(),
+    places: Georeference = NO_PLACES,
 ) -> dict[str, Any] | None:
     """The attributes of the first file, if those that matter are the same in all."""
     first = joint.parts[0].attrs
@@ -43,24 +50,69 @@ def same_attrs(
     for url, part in zip(joint.urls, joint.parts, strict=True):
         having.setdefault(part.attributes, []).append(url)
     distinct = {part.attributes: part for part in reversed(joint.parts)}
-    is_good, loose = True, set()
+    is_good = True
+    told: dict[_Weight, set[str]] = {_Weight.LOOSE: set(), _Weight.APART: set()}
     for text, urls in [*having.items()][1:]:
         part, attrs = distinct[text], distinct[text].attrs
-        for key in {*first, *attrs}:
+        for key in sorted({*first, *attrs}):
             if key in but or canonical(first.get(key)) == canonical(attrs.get(key)):
                 continue
-            if key not in PACKING and key not in MEANING:
-                loose.add(key)
+            weight = _weight(key, joint, part, places)
+            if weight in told:
+                told[weight].add(key)
+                continue
+            ours = _shown(key, joint.parts[0])
+            detail = f"{key} is {_shown(key, part)} here, and {ours} in the first file"
+            if weight is _Weight.PLACE:
+                way = f"; {NAMING}=tell allows it" if PLACE in findings.refused else ""
+                findings.warn(PLACE, f"{detail}{way}", urls, joint.name)
+                is_good &= PLACE not in findings.refused
                 continue
             is_good = False
             code = "packing" if key in PACKING else CODES.get(key, "meaning")
-            ours = _shown(key, joint.parts[0])
-            detail = f"{key} is {_shown(key, part)} here, and {ours} in the first file"
             findings.error(code, detail, urls, joint.name, can_materialize=key in PACKING)
+    _tell_differences(told, joint.name, findings)
+    kept = {key: value for key, value in first.items() if key not in told[_Weight.APART]}
+    return kept if is_good else None
+
+
+class _Weight(StrEnum):
+    """What it means that an attribute differs."""
+
+    LOOSE = "loose"
+    """nothing for the values"""
+    APART = "apart"
+    """each file has its own, and coordinates say the same"""
+    PLACE = "place"
+    """values would be somewhere else on Earth"""
+    STRICT = "strict"
+    """the same numbers would be other values"""
+
+
+def _weight(key: str, joint: JoinedVariable, part: FileVariable, places: Georeference) -> _Weight:
+    if key in PACKING or key in MEANING:
+        return _Weight.STRICT
+    if not places.matters(joint.name, key):
+        return _Weight.LOOSE
+    # What the repository has stays there, and would be that of one part only.
+    is_kept = joint.has_base and key in joint.parts[0].attrs
+    return (
+        _Weight.APART
+        if key in PLACING and places.is_placed(part) and not is_kept
+        else _Weight.PLACE
+    )
+
+
+def _tell_differences(
+    told: Mapping[_Weight, Iterable[str]], variable: str, findings: Findings
+) -> None:
+    loose, apart = (", ".join(sorted(told[each])) for each in (_Weight.LOOSE, _Weight.APART))
     if loose:
-        detail = f"attributes differ, those of the first file are taken: {', '.join(sorted(loose))}"
-        findings.note("attributes", detail, (), joint.name)
-    return first if is_good else None
+        detail = f"attributes differ, those of the first file are taken: {loose}"
+        findings.note("attributes", detail, (), variable)
+    if apart:
+        detail = f"attributes differ and are left out, since coordinates say the same: {apart}"
+        findings.note("attributes", detail, (), variable)
 
 
 def _shown(key: str, part: FileVariable) -> str:
@@ -69,7 +121,8 @@ def _shown(key: str, part: FileVariable) -> str:
     if key == "_FillValue" and isinstance(value, str) and key in part.attrs:
         found = decoded_fill(part.attrs, encoded_dtype(part.encoding))
         value = found.item() if isinstance(found, np.generic) else found
-    return repr(value)
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def same_encoding(joint: JoinedVariable, findings: Findings, *, has_codecs: bool = True) -> bool:

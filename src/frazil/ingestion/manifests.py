@@ -87,6 +87,7 @@ def split_rows(variable: FileVariable, rows: int) -> FileVariable:
         np.repeat(refs.location, each)[kept],
         refs.locations,
         refs.inline,
+        refs.marks,
     )
     return replace(variable, chunks=(rows, *variable.chunks[1:]), references=made)
 
@@ -107,7 +108,9 @@ def table_of(parts: Sequence[FilePart], ndim: int) -> ChunkTable:
             refs.location < 0, ABSENT, refs.location + len(locations)
         )
         locations += refs.locations
-        marks += [part.checksum if each == part.url else None for each in refs.locations]
+        own = refs.marks or (None,) * len(refs.locations)
+        pairs = zip(refs.locations, own, strict=True)
+        marks += [part.checksum if each == part.url else mark for each, mark in pairs]
         at += size
     none = np.zeros(0, np.uint64)
     offset = np.concatenate([none, *(part.references.offset for part in parts)])

@@ -217,7 +217,7 @@ _kept = lru_cache(maxsize=FILES_KEPT)(_parsed)
 
 
 def folder_identity(variables: Sequence[FileVariable]) -> Identity:
-    """The state of a folder: what its chunks are, where they are and how long."""
+    """The state of a folder: what its chunks are, where they are, how long and how old."""
     state = hashlib.blake2b(digest_size=16)
     total = 0
     for variable in variables:
@@ -226,6 +226,7 @@ def folder_identity(variables: Sequence[FileVariable]) -> Identity:
         if refs is not None:
             for column in (refs.index, refs.offset, refs.length):
                 state.update(column.tobytes())
+            state.update(repr(refs.marks).encode())
             total += refs.nbytes
         if variable.values is not None and variable.values.dtype.kind not in "TO":
             state.update(variable.values.tobytes())

@@ -43,7 +43,7 @@ from frazil.ingestion.records import (
     name_mark,
 )
 from frazil.ingestion.reports import IngestReport, IngestStatus, refused
-from frazil.ingestion.request import FAIL, REFUSE, Files, IngestOptions, IngestRequest, parse_ingest
+from frazil.ingestion.request import FAIL, Files, IngestOptions, IngestRequest, parse_ingest
 from frazil.ingestion.scan import scan, unless_known
 from frazil.ingestion.sources import Allowed, display_url, expand
 from frazil.ingestion.target import IngestTarget, covering, prefixes_of
@@ -124,7 +124,7 @@ class _Ingest:
         raise AssertionError("the last attempt returns or raises")
 
     def _no_findings(self) -> Findings:
-        return Findings(refused=frozenset(["gap"] if self.request.gaps == REFUSE else ()))
+        return Findings(refused=self.request.refused_warnings)
 
     def _target(self) -> IngestTarget:
         return IngestTarget(self.storage, self.request.branch, self.group)

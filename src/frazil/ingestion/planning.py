@@ -26,6 +26,7 @@ from frazil.ingestion.encoding import (
     renewed,
     with_checksums,
 )
+from frazil.ingestion.georeference import Georeference
 from frazil.ingestion.names import with_real_names
 from frazil.ingestion.plans import (
     ABSENT,
@@ -74,7 +75,8 @@ def plan_ingest(
     for number, scan in enumerate(whole):
         for variable in scan.variables:
             by_name.setdefault(variable.name, []).append(number)
-    planner = _Planner(whole, {axis.name: axis for axis in axes}, wanted, findings, has_base)
+    by_dim = {axis.name: axis for axis in axes}
+    planner = _Planner(whole, by_dim, wanted, findings, has_base, Georeference.of(whole))
     made = (planner.plan(name, files) for name, files in by_name.items())
     arrays = [array for array in made if array is not None]
     return IngestPlan(whole, tuple(axes), tuple(arrays), whole[0].attributes, has_base)
@@ -112,6 +114,7 @@ class _Planner:
     wanted: PlanOptions
     findings: Findings
     has_base: bool
+    places: Georeference
 
     def plan(self, name: str, files: Sequence[int]) -> PlannedArray | None:
         """Plan a variable; None when there is nothing to write, or something forbids it."""
@@ -138,7 +141,7 @@ class _Planner:
         if not self._covers(joint):
             return None
         if all(part.values is not None for part in joint.parts):
-            attrs = comparing.same_attrs(joint, self.findings, self._moving(name))
+            attrs = comparing.same_attrs(joint, self.findings, self._moving(name), self.places)
             return (
                 None if attrs is None else self._finished(TransferKind.LOADED, joint, shape, attrs)
             )
@@ -256,7 +259,7 @@ class _Planner:
 
     def _static(self, joint: JoinedVariable, shape: Shape) -> PlannedArray | None:
         """A variable that is the same in all files; its values are compared later if not here."""
-        attrs = comparing.same_attrs(joint, self.findings)
+        attrs = comparing.same_attrs(joint, self.findings, places=self.places)
         is_native = joint.name in self.wanted.native_arrays
         if attrs is None or not comparing.equal_values(
             joint, self.findings, has_codecs=not is_native
@@ -274,8 +277,8 @@ class _Planner:
 
     def _data(self, joint: JoinedVariable, shape: Shape) -> PlannedArray | None:
         """A variable that is referred to or, if it cannot be and the user agrees, copied."""
-        name, found = joint.name, Findings()
-        attrs = comparing.same_attrs(joint, found)
+        name, found = joint.name, Findings(refused=self.findings.refused)
+        attrs = comparing.same_attrs(joint, found, places=self.places)
         copies = (
             self.wanted.mode is IngestMode.NATIVE
             or bool(self.wanted.chunks)

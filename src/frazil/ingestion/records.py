@@ -77,6 +77,8 @@ class FileReferences:
     """number into `locations`; -1 for bytes that are in `inline`"""
     locations: tuple[str, ...]
     inline: bytes = NO_BYTES
+    marks: tuple[str | int | None, ...] = ()
+    """what tells the states of these files, ETags or times; none for the file that was scanned"""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -116,10 +118,15 @@ class FileReferences:
         )
 
     @classmethod
-    def of_rows(cls, rows: Iterable[tuple[int, int, int, str]], inline: bytes = NO_BYTES) -> Self:
+    def of_rows(
+        cls,
+        rows: Iterable[tuple[int, int, int, str]],
+        inline: bytes = NO_BYTES,
+        marks: Mapping[str, str | int | None] | None = None,
+    ) -> Self:
         """References into any files, in any order: index, offset, length and location of each.
 
-        Those without location are in `inline`.
+        Those without location are in `inline`; `marks` are by location.
         """
         ordered = sorted(rows)
         texts = tuple(dict.fromkeys(row[3] for row in ordered if row[3]))
@@ -132,6 +139,7 @@ class FileReferences:
             np.array([number[row[3]] for row in ordered], np.int32),
             texts,
             inline,
+            () if marks is None else tuple(marks.get(text) for text in texts),
         )
 
     @classmethod

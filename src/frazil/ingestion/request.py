@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypedDict, cast
 
 from frazil import texts
 from frazil.errors import invalid_option
+from frazil.ingestion.georeference import PLACE
 from frazil.ingestion.parsers import parse_format
 from frazil.ingestion.plans import IngestMode, PlanOptions
 from frazil.ingestion.tuning import REFS_BY_TASKS
@@ -25,6 +26,7 @@ _CHOICES: Final = {
     "mode": ("virtual", "native", "auto"),
     "on_error": (FAIL, SKIP),
     "gaps": (TELL, REFUSE),
+    "grid_mapping": (REFUSE, TELL),
 }
 """What some options can be; the first is the default."""
 _LISTS: Final = ("load", "drop", "allow")
@@ -59,6 +61,9 @@ class IngestOptions(TypedDict, total=False):
     """`fail` when a file cannot be read, or `skip` it"""
     gaps: str
     """`tell` of coordinates that jump, between files or behind what is there, or `refuse` them"""
+    grid_mapping: str
+    """`refuse` files that disagree about where on Earth their values are (grid mappings of CF, keys
+    of GeoTIFF), or `tell` of it and take the word of the first"""
     materialize: bool
     """copy, decoded, what cannot be one array as it is stored"""
     dry_run: bool
@@ -97,6 +102,8 @@ class IngestRequest(MaskedRecord):
     on_error: str = FAIL
     gaps: str = TELL
     """whether gaps in a coordinate are reported, or refused"""
+    grid_mapping: str = REFUSE
+    """whether files that disagree about where on Earth values are are refused, or reported"""
     dry_run: bool = False
     message: str | None = None
     format: str | None = None
@@ -109,6 +116,12 @@ class IngestRequest(MaskedRecord):
     """prefixes of further files that the given ones may refer to"""
     refs_by_tasks: int = REFS_BY_TASKS
     statistics: bool = False
+
+    @property
+    def refused_warnings(self) -> frozenset[str]:
+        """Codes of warnings that forbid to go on."""
+        settings = {"gap": self.gaps, PLACE: self.grid_mapping}
+        return frozenset(code for code, setting in settings.items() if setting == REFUSE)
 
 
 def parse_ingest(files: Files, branch: str, options: IngestOptions) -> IngestRequest:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, unsuitable
 from frazil.formats.zarr_meta import MAX_CHUNKS
 from frazil.ids import require_usable_name
@@ -26,7 +28,7 @@ from frazil.ingestion.records import (
     name_mark,
     state_mark,
 )
-from frazil.ingestion.sources import bad_file, display_url, look
+from frazil.ingestion.sources import bad_file, display_url, local_path, look
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""
@@ -107,11 +109,14 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
             raise bad_file(f"two variables are called {variable.name!r}", task.url)
         _require_names(variable, task.url)
         _require_countable(variable, task.url)
-    variables = _settled(parsed.variables)
+    variables = _marked(_settled(parsed.variables), task.url, identity)
     if identity is None:
         from frazil.ingestion.parsers import folder_identity
 
         identity = folder_identity(variables)
+        if task.known is not None:
+            _require_unchanged(task.url, identity, task.known)
+            return SkippedFile(task.url)
     made = FileScan(
         task.url,
         found,
@@ -173,6 +178,46 @@ def _require_countable(variable: FileVariable, url: str) -> None:
 def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
     if mark != state_mark(identity):
         raise bad_file("the file was ingested before and has changed since", url)
+
+
+def _marked(
+    variables: Sequence[FileVariable], url: str, identity: Identity | None
+) -> list[FileVariable]:
+    """Variables whose references lie within their files, with marks of files beside this one.
+
+    Files on other machines are not asked for: there may be many.
+    """
+    known = {url: identity}
+    return [_within_files(variable, url, known) for variable in variables]
+
+
+def _within_files(
+    variable: FileVariable, url: str, known: dict[str, Identity | None]
+) -> FileVariable:
+    refs = variable.references
+    if refs is None or refs.marks or not refs.locations:
+        return variable
+    is_there = refs.location >= 0
+    ends = np.zeros(len(refs.locations), np.uint64)
+    np.maximum.at(ends, refs.location[is_there], (refs.offset + refs.length)[is_there])
+    for location, end in zip(refs.locations, ends.tolist(), strict=True):
+        if location not in known and local_path(location) is not None:
+            known[location] = look(location)
+            if known[location] is None:
+                detail = f"a file that references name is missing: {display_url(location)}"
+                raise bad_file(detail, url)
+        found = known.get(location)
+        if found is not None and end > found.size:
+            raise bad_file(
+                f"a chunk of {variable.name!r} ends at byte {end:,} of {display_url(location)},"
+                f" which has {found.size:,} bytes",
+                url,
+            )
+    if refs.locations == (url,):
+        return variable
+    states = (None if each == url else known.get(each) for each in refs.locations)
+    marks = tuple(None if state is None else state.checksum for state in states)
+    return replace(variable, references=replace(refs, marks=marks))
 
 
 def _settled(variables: Sequence[FileVariable]) -> list[FileVariable]:

@@ -26,6 +26,7 @@ from frazil.ingestion.encoding import (
     encoding_of,
     without_zarr_warnings,
 )
+from frazil.ingestion.geo_keys import GEO_TAGS, geo_keys
 from frazil.ingestion.records import (
     Array,
     FileReferences,
@@ -46,10 +47,9 @@ _TAGS: Final = {
     33922: "model_tiepoint",
     34264: "model_transformation",
 }
-_GEO_KEYS: Final = 34735
 _NODATA: Final = 42113
-_RASTER_TYPE, _IS_POINT = 1025, 2
-"""the key that says whether tie points are at corners or centres of pixels"""
+_IS_POINT: Final = 2
+"""the raster type of images whose tie points are at centres of pixels, not at corners"""
 _OWN: Final = ("ChunkyCodec", "HorizontalDeltaCodec")
 """codecs that virtual-tiff announces by another name than it writes"""
 _DIFFERENCES: Final = 2
@@ -141,6 +141,7 @@ def _image(url: str, page: Any) -> FileVariable:  # noqa: ANN401  (of tifffile)
         for code, label in _TAGS.items()
         if code in page.tags
     }
+    attrs |= _keys(page)
     dtype, fill = page.dtype.newbyteorder("<"), 0.0
     if (nodata := _nodata(page)) is not None:
         attrs |= encoded_attributes(nodata, dtype)
@@ -170,10 +171,12 @@ def _nodata(page: Any) -> float | None:  # noqa: ANN401  (of tifffile)
 
 def _half_pixel(page: Any) -> float:  # noqa: ANN401  (of tifffile)
     """How far the centre of a pixel is from where the file places the pixel."""
-    tag = page.tags.get(_GEO_KEYS)
-    keys = np.ravel(tag.value)[4:] if tag is not None else np.zeros(0, int)
-    known = {int(key): int(value) for key, _, _, value in keys[: len(keys) // 4 * 4].reshape(-1, 4)}
-    return 0.0 if known.get(_RASTER_TYPE) == _IS_POINT else 0.5
+    return 0.0 if _keys(page).get("raster_type") == _IS_POINT else 0.5
+
+
+def _keys(page: Any) -> dict[str, Any]:  # noqa: ANN401  (of tifffile)
+    tags = {code: page.tags.get(code) for code in GEO_TAGS}
+    return geo_keys({code: tag.value for code, tag in tags.items() if tag is not None})
 
 
 def _pixels(page: Any, region: tuple[slice, ...]) -> Array:  # noqa: ANN401  (of tifffile)

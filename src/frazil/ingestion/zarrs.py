@@ -61,8 +61,10 @@ def _encoding(encoding: str, ndim: int) -> str:
     return encoding_from(ArrayV3Metadata.from_dict(made))
 
 
-_Keys: TypeAlias = Mapping[str, tuple[str, int]]
-"""what a store has: keys, where their bytes are and how many"""
+_Keys: TypeAlias = Mapping[str, tuple[str, int, str | int | None]]
+"""what a store has: keys, where their bytes are, how many, and a mark of their state"""
+_Entry: TypeAlias = tuple[str, int, str | int | None]
+"""a key, its size and a mark of its state"""
 _DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
@@ -73,7 +75,7 @@ def scan_zarr(source: InputFile) -> ParsedFile:
     path = local_path(base)
     moved: dict[str, str] = {}
     found = _listed(base, options) if path is None else _below(path, source, moved)
-    keys = {key: (moved.get(key) or f"{base}/{key}", size) for key, size in found}
+    keys = {key: (moved.get(key) or f"{base}/{key}", size, mark) for key, size, mark in found}
     names = sorted(
         {key.rpartition("/")[0] for key in keys if key.endswith(("/zarr.json", "/.zarray"))}
     )
@@ -96,17 +98,18 @@ def scan_zarr(source: InputFile) -> ParsedFile:
     return ParsedFile(variables, ordered_json(attributes), notes)
 
 
-def _listed(base: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Keys below a folder, and their sizes."""
+def _listed(base: str, options: Mapping[str, Any]) -> Iterator[_Entry]:
+    """Keys below a folder, their sizes and marks."""
     prefix = key_of(base)
     detail = "the folder of a Zarr store cannot be listed, which references to its chunks need"
     with reading(base, detail):
         for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
             for item in batch:
-                yield item["path"].removeprefix(prefix).lstrip("/"), item["size"]
+                mark = item["e_tag"] or math.ceil(item["last_modified"].timestamp())
+                yield item["path"].removeprefix(prefix).lstrip("/"), item["size"], mark
 
 
-def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[tuple[str, int]]:
+def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[_Entry]:
     """The same of a local folder; links out of it must be allowed, and `moved` gets their ends."""
     allowed = Allowed(source.allowed)
     home = os.path.realpath(folder)
@@ -131,7 +134,8 @@ def _below(folder: str, source: InputFile, moved: dict[str, str]) -> Iterator[tu
             if entry.is_dir():
                 waiting.append(f"{key}/")
             elif entry.is_file():
-                yield key, entry.stat().st_size
+                status = entry.stat()
+                yield key, status.st_size, -(-status.st_mtime_ns // 1_000_000_000)
 
 
 def _read(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +200,8 @@ def _references(
 ) -> FileReferences:
     grid = [-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True)]
     rows: list[tuple[int, int, int, str]] = []
-    for key, (location, size) in keys.items():
+    marks: dict[str, str | int | None] = {}
+    for key, (location, size, mark) in keys.items():
         name = key[len(start) :]
         if not key.startswith(start) or name in _DOCUMENTS:
             continue
@@ -205,4 +210,5 @@ def _references(
             if not size:  # as a writer that was killed may leave it
                 raise bad_file(f"the chunk {key!r} is empty", base)
             rows.append((chunk_number(coords, grid), 0, size, location))
-    return FileReferences.of_rows(rows)
+            marks[location] = mark
+    return FileReferences.of_rows(rows, marks=marks)

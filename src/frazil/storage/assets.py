@@ -102,7 +102,7 @@ class Assets:
     def _read_snapshot(self, snapshot_id: SnapshotId, storage: Storage) -> Snapshot | None:
         key = snapshot_key(snapshot_id)
         blob = storage.get(key)
-        return None if blob is None else decode_snapshot(blob, key=key)
+        return None if blob is None else decode_snapshot(blob, key=key, of=snapshot_id)
 
     def stored_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Load a snapshot as it is in storage now; expiry may give one another parent."""
@@ -158,7 +158,7 @@ class Assets:
     ) -> Manifest | None:
         key = manifest_key(manifest_id)
         blob = storage.get(key, 0, size_bytes) if size_bytes else storage.get(key)
-        return None if blob is None else decode_manifest(blob, key=key)
+        return None if blob is None else decode_manifest(blob, key=key, of=manifest_id)
 
     def save_manifest(
         self, manifest_id: ManifestId, arrays: Mapping[NodeId, ChunkTable]
@@ -216,7 +216,7 @@ class Assets:
     def _read_log(self, snapshot_id: SnapshotId, storage: Storage) -> TransactionLog | None:
         key = log_key(snapshot_id)
         blob = storage.get(key)
-        return None if blob is None else decode_log(blob, key=key)
+        return None if blob is None else decode_log(blob, key=key, of=snapshot_id)
 
     def save_log(self, log: TransactionLog) -> str:
         """Write a transaction log and return its key."""
@@ -239,12 +239,14 @@ class Assets:
     def fresh_links(self, snapshot_id: SnapshotId) -> Links:
         """Load of a snapshot whose file names its parent what history needs."""
         key = snapshot_key(snapshot_id)
-        return snapshot_links(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
+        blob = _snapshot_there(self.storage.get(key), snapshot_id)
+        return snapshot_links(blob, key=key, of=snapshot_id)
 
     def fresh_manifest_files(self, snapshot_id: SnapshotId) -> tuple[ManifestFile, ...]:
         """Load of a snapshot which manifests it lists."""
         key = snapshot_key(snapshot_id)
-        return manifest_files(_snapshot_there(self.storage.get(key), snapshot_id), key=key)
+        blob = _snapshot_there(self.storage.get(key), snapshot_id)
+        return manifest_files(blob, key=key, of=snapshot_id)
 
     def fresh_manifest(self, manifest_id: ManifestId) -> Manifest:
         """Load a manifest."""
@@ -253,7 +255,8 @@ class Assets:
     def fresh_native_chunks(self, manifest_id: ManifestId) -> U8:
         """Load of a manifest which chunk objects it refers to, (n, 12); repeated ones repeat."""
         key = manifest_key(manifest_id)
-        return native_chunk_ids(_manifest_there(self.storage.get(key), manifest_id), key=key)
+        blob = _manifest_there(self.storage.get(key), manifest_id)
+        return native_chunk_ids(blob, key=key, of=manifest_id)
 
     def fresh_log(self, snapshot_id: SnapshotId) -> TransactionLog | None:
         """Load a transaction log; None when there is no such file."""

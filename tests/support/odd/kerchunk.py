@@ -166,6 +166,9 @@ def _cases() -> Iterator[Case]:
         ("empty", "", "is empty"),
         ("empty-base64", "base64:", "is empty"),
         ("empty-range", ["others/data.bin", 4, 0], "is empty"),
+        ("past-the-end", ["others/data.bin", 20, 16], "which has 32 bytes"),
+        ("behind-the-end", ["others/data.bin", 1 << 40, 16], "which has 32 bytes"),
+        ("missing", ["others/none.bin", 0, 16], "is missing"),
     ):
         refs = {"v/0": value, "v/1": second}
         yield Case(

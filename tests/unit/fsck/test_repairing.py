@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
 import pytest
+import zarr
 
 from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_repo_object import REPO_KEY
@@ -20,14 +22,14 @@ from frazil.formats.snapshot import encode_snapshot
 from frazil.formats.txlog import encode_log
 from frazil.fsck import Code, RepairPlan, fsck, repair
 from frazil.fsck.plans import Action
-from frazil.ids import SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.model.chunks import NativeRef
 from frazil.repository import Repository
 from frazil.storage.assets import chunk_key, log_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
-from tests.support.nodes import group_document
+from tests.support.nodes import array_document, group_document
 from tests.unit.fsck import defects
 from tests.unit.fsck.defects import (
     MAIN_FILE,
@@ -281,6 +283,43 @@ def test_a_circle_of_parents_is_broken_where_a_parent_is_younger(younger: int) -
     assert [entry.id for entry in Repository.open(storage).ancestry(branch="main")] == past
     assert fsck(storage).is_clean
     assert len(kept_aside(storage)) == 1
+
+
+def test_a_first_snapshot_with_a_parent_is_the_first_again() -> None:
+    storage = MemoryStorage()
+    repository = Repository.create(storage, spec_version=1)
+    ids = [commit(repository, "x", {"zarr.json": group_document(n=number)}) for number in range(3)]
+    past = [entry.id for entry in repository.ancestry(branch="main")]
+    key = snapshot_key(INITIAL_SNAPSHOT_ID)
+    read = context_of(Repository.open(storage)).assets.snapshot(INITIAL_SNAPSHOT_ID)
+    late = replace(read, parent_id=SnapshotId.parse(ids[1]), flushed_at=read.flushed_at + 10**10)
+    storage.put(key, encode_snapshot(late, spec=1))
+    assert Code.HISTORY_CIRCLE in fsck(storage).codes()
+    plan = repair(storage, apply=True)
+    assert [(step.action, step.target) for step in plan.steps] == [(Action.CHANGE_PARENT, key)]
+    assert plan.losses == ()
+    assert [entry.id for entry in Repository.open(storage).ancestry(branch="main")] == past
+    assert Code.HISTORY_CIRCLE not in fsck(storage).codes()
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_snapshot_in_the_place_of_another_is_not_taken_for_it(spec: int, place: int) -> None:
+    """Its manifests are not those of the other, which a collection must not miss."""
+    storage = MemoryStorage()
+    repository = Repository.create(storage, spec_version=spec)
+    array = {"zarr.json": group_document(), "a/zarr.json": array_document(2000, chunks=(2000,))}
+    pieces = [{**array, "a/c/0": bytes([n]) * 2000} for n in range(3)]
+    made = [commit(repository, "x", piece) for piece in pieces]
+    there = [INITIAL_SNAPSHOT_ID, SnapshotId.parse(made[0])][place]
+    storage.put(snapshot_key(there), storage.get(snapshot_key(SnapshotId.parse(made[2]))) or b"")
+    opened = Repository.open(storage)
+    with pytest.raises(FormatError, match="not the one of its name"):
+        zarr.open_group(opened.readonly_session(snapshot_id=str(there)).store, mode="r")
+    with pytest.raises(FormatError, match="not the one of its name"):
+        opened.garbage_collect(datetime.now(UTC), dry_run=True, unsafe_minimum_age=timedelta(0))
+    assert Code.SNAPSHOT_ID in fsck(storage).codes()
+    repair(storage)  # which ends
 
 
 # --- configuration ---

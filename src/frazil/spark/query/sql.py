@@ -277,6 +277,8 @@ def after_first_word(statement: Statement) -> str:
 
 # --- EXPLAIN ---
 
+NO_TABLE: Final = "no Frazil table is read; Spark runs the query as it is"
+
 
 def explain_statement(statement: Statement) -> str:
     """The report on a query, with Spark's plan of the rest; what writes is not done.
@@ -299,6 +301,7 @@ def explain_statement(statement: Statement) -> str:
     query = f"SELECT * FROM {_after_words(own, 'table')}" if word == "table" else own.text
     plan = plan_of(replace(own, text=query))
     lines = [line for reading in plan.readings for line in report_lines(reading)]
+    lines = lines or [NO_TABLE]
     words = _EXPLAIN.match(statement.text)
     if words is not None and words[2]:
         lines += ["", plan.explained(statement.spark, words[2].upper())]
