@@ -70,3 +70,16 @@ def test_nothing_is_taken_for_what_crossed_branches_disagreed_about(repo: Branch
         merge(repo)
     (found,) = raised.value.report.conflicts
     assert (found.kind, found.ours, found.theirs) == (ConflictKind.ATTRIBUTE, None, "d")
+
+
+def test_our_new_axes_stay_where_theirs_were_only_described_anew(repo: Branches) -> None:
+    repo.commit("main", {"a/zarr.json": None})
+    repo.commit(
+        "main", {"a/zarr.json": array_document(2, 2, attributes=ATTRIBUTES), "a/c/1/1": b"flat"}
+    )
+    described = array_document(6, attributes={"units": "C", "old": 1})
+    repo.commit("dev", {"a/zarr.json": described})
+    merge(repo)
+    assert repo.document("main", "a")["shape"] == [2, 2]
+    assert repo.document("main", "a")["attributes"]["units"] == "C"
+    assert repo.chunks("main", "a") == {"1/1": b"flat"}
