@@ -16,7 +16,7 @@ from frazil.model.history import Move, TransactionLog
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef
 from frazil.transaction.changeset import ChangeSet, GroupData
 from frazil.transaction.chunk_changes import ChunkChanges
-from frazil.transaction.draft import check_sound, draft, unite
+from frazil.transaction.draft import check_sound, diff_of, draft, unite
 
 NODE = NodeId(b"an array")
 
@@ -110,3 +110,11 @@ def test_two_moves_of_a_node_are_one() -> None:
 
 def test_a_node_that_moved_there_and_back_did_not_move() -> None:
     assert unite(moved(("/a", "/b")), moved(("/b", "/a"))).moved_nodes == ()
+
+
+def test_a_comparison_leaves_out_what_came_and_went_in_between() -> None:
+    written = {NODE: np.zeros((1, 1), np.uint32)}
+    came = TransactionLog(SnapshotId.random(), new_arrays=(NODE,), updated_chunks=written)
+    went = TransactionLog(SnapshotId.random(), deleted_arrays=(NODE,))
+    found = diff_of([came, went], [], [])
+    assert (found.new_arrays, found.deleted_arrays, found.updated_chunks) == (set(), set(), {})
