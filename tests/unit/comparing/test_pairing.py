@@ -35,15 +35,15 @@ def test_samples_of_cells_without_chunks_are_those_with_the_smallest_coordinates
 def test_regions_without_chunks_are_compared_one_by_one_if_there_are_not_too_many(
     repo: frazil.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = [
+    first, last = (
         SnapshotId.parse(
             blank(repo, str(fill), shape=(6,), chunks=(2,), dtype="i4", fill_value=fill)
         )
         for fill in (0, 7)
-    ]
+    )
     context = context_of(repo)
-    [pair] = plan_pairs(context, *ids)
-    states = [WorkingState(context, one) for one in ids]
+    [pair] = plan_pairs(context, first, last)
+    states = [WorkingState(context, one) for one in (first, last)]
     found = [part.box for part in comparison_parts(pair, *states)]
     assert found == [((0, 2),), ((2, 4),), ((4, 6),)]
     monkeypatch.setattr(pairing, "MAX_REGIONS", 2)

@@ -91,16 +91,16 @@ def test_bounds_may_be_counted_in_other_units_as_their_times_are() -> None:
 
 
 def test_a_variable_that_is_referred_to_once_must_have_the_same_codecs_in_all_files() -> None:
-    def findings(**wanted: frozenset[str]) -> list[str]:
+    def findings(*native: str) -> list[str]:
         scans = []
         for number, encoding in enumerate((ZLIB, RAW)):
             url = f"file:///data/{number}.nc"
             static = replace(data(url, {"lat": 2}, encoding=encoding), name="mask")
             scans.append(scan(number, time=[2 * number, 2 * number + 1], more={"mask": static}))
-        return codes(planned(*scans, **wanted)[1])
+        return codes(planned(*scans, native_arrays=frozenset(native))[1])
 
     assert findings() == ["codecs"]
-    assert findings(native_arrays=frozenset(["mask", "v"])) == []
+    assert findings("mask", "v") == []
 
 
 def test_copies_end_in_checksums_only_if_asked_for_and_never_behind_others() -> None:
