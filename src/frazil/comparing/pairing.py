@@ -373,6 +373,6 @@ def _touched(state: WorkingState, node: ArrayNode, block: Shape, counts: Shape) 
         highs.append((start + axis.size_of(coords[:, n]) - 1) // block[n])
     # A region is as long as a chunk or longer, so that a chunk meets two along an axis at most.
     corners = [np.stack(choice, axis=1) for choice in product(*zip(lows, highs, strict=True))]
-    found = np.concatenate(corners) if corners else np.zeros((0, len(counts)), np.int64)
+    found = np.concatenate(corners)
     inside = (found < np.array(counts, np.int64)).all(axis=1)
     return np.asarray(np.unique(found[inside], axis=0))

@@ -7,7 +7,7 @@ collection goes on from there. To bring them back, those that others refer to co
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -159,9 +159,9 @@ def _restore_batches(context: Context, batch: str | None, note: WorkNote | None)
         raise NotFoundError(f"there is nothing in the trash under {batch!r}",
                             kind=ErrorKind.KEY_NOT_FOUND)  # fmt: skip
     count = size = 0
-    for one in wanted:
-        above = f"{TRASH}{one.name}/"
-        for prefix in RESTORED_FIRST:
+    for prefix in RESTORED_FIRST:  # of all batches: a snapshot may need chunks of another one
+        for one in wanted:
+            above = f"{TRASH}{one.name}/"
             items = [*context.place.list(above + context.key_in_place(prefix))]
             if note is not None:
                 items = _restore(context.place, above, items, _attributes(prefix), note.hold)
@@ -251,5 +251,21 @@ def empty_trash(
         day = safe_cutoff(context.place, older_than, None, dry_run=dry_run)
         old = [i for i in old if not i.key.startswith(AT_WORK) or is_older(i.created_at, day)]
     if not dry_run:
-        delete_keys(context.place, [item.key for item in old])
+        for keys in _referring_first(context, old):
+            delete_keys(context.place, keys)
     return TrashBatch(batch or "all", older_than, len(old), sum(item.size_bytes for item in old))
+
+
+def _referring_first(context: Context, items: Sequence[Listed]) -> Iterator[list[str]]:
+    """Keys of what was put aside, in groups to be deleted one after the other.
+
+    Whoever restores meanwhile, or after this was interrupted, finds snapshots with all that they
+    need or no snapshots: they go first here, and come back last there.
+    """
+    folders = [context.key_in_place(prefix) for prefix in reversed(RESTORED_FIRST)]
+    groups: list[list[str]] = [[] for _ in (*folders, "others")]
+    for item in items:
+        inside = item.key[len(TRASH) :].partition("/")[2]
+        found = (at for at, folder in enumerate(folders) if inside.startswith(folder))
+        groups[next(found, -1)].append(item.key)
+    yield from groups

@@ -294,20 +294,23 @@ def _fast_forward(context: Context, work: _Work, target: SnapshotId) -> None:
 def _moved_on(
     context: Context, work: _Work, labelled: SnapshotId, solver: ConflictSolver
 ) -> Session:
-    """The changes again, rebased on the present tip of the branch."""
-    tip = context.refs.branch_tip(work.branch)
+    """The changes again, rebased on the present tip of the branch.
+
+    The audit branch goes there last: if the changes conflict, it still has them.
+    """
+    ahead = Session(
+        context, work.base, branch=work.branch, mode=SessionMode.writable, changes=work.changes
+    )
+    ahead.state.reliance = work.session.state.reliance
+    ahead.rebase(solver)
+    tip = ahead.state.base_id
     context.refs.reset_branch(work.audit, tip, labelled)
     work.own.add(tip)
+    work.base, work.changes = tip, ahead.state.changes
     session = Session(
-        context,
-        work.base,
-        branch=work.audit,
-        mode=SessionMode.writable,
-        changes=work.changes,
+        context, tip, branch=work.audit, mode=SessionMode.writable, changes=work.changes
     )
-    session.state.reliance = work.session.state.reliance
-    session.rebase(solver)
-    work.base, work.changes = tip, session.state.changes
+    session.state.reliance = ahead.state.reliance
     return session
 
 

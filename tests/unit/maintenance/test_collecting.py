@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from frazil.commit.by_repo_object import Edit, RepoObjectRefs
-from frazil.errors import FormatError
+from frazil.errors import FormatError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import UpdateType
+from frazil.model.history import RepoAvailability, UpdateType
+from frazil.model.values import RepoStatus
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.assets import SNAPSHOTS
@@ -110,6 +111,51 @@ def test_what_gets_a_branch_meanwhile_stays(spec: int) -> None:
     again = Repository.open(inner)
     assert contents(again.readonly_session("saved"))["a/c/1"] == b"chunk 1"
     check_repository(again)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("is_young", [False, True])
+def test_chunks_of_a_manifest_that_is_too_young_to_go_stay(
+    tmp_path: Path, spec: int, is_young: bool
+) -> None:
+    """It may be that of an open session, which has taken over the chunks of older manifests."""
+    repository = Repository.create(str(tmp_path), config=CONFIG, spec_version=spec)
+    first = written(repository, "main", 0).commit("first")
+    repository.create_branch("dev", first)
+    manifests, chunks = tmp_path / "manifests", tmp_path / "chunks"
+    kept = {file.name for file in chunks.iterdir()}
+    written(repository, "dev", 1).commit("chunk 1")
+    before = {file.name for file in manifests.iterdir()}
+    written(repository, "dev", 2).commit("chunks 1 and 2")
+    repository.delete_branch("dev")
+    age(tmp_path)
+    (newest,) = (file for file in manifests.iterdir() if file.name not in before)
+    if is_young:
+        os.utime(newest)
+    every = {file.name for file in chunks.iterdir()}
+    assert len(every) == len(kept) + 2
+    Repository.open(str(tmp_path)).space.collect_garbage(datetime.now(UTC), incremental=True)
+    assert {file.name for file in chunks.iterdir()} == (every if is_young else kept)
+    assert newest.exists() == is_young
+
+
+def test_a_repository_that_is_closed_meanwhile_loses_nothing_more() -> None:
+    inner = MemoryStorage()
+    repository = Repository.create(inner, config=CONFIG)
+    first = written(repository, "main", 0).commit("first")
+    repository.create_branch("dev", first)
+    written(repository, "dev", 1).commit("lost")
+    repository.delete_branch("dev")
+    before = {item.key for item in inner.list("chunks/")}
+
+    def close() -> None:
+        Repository.open(inner).set_status(RepoStatus(RepoAvailability.read_only))
+
+    slow = InterruptedStorage(inner, [Moment("delete_many", "snapshots/", close)])
+    with pytest.raises(ReadOnlyError):
+        Repository.open(slow).garbage_collect(datetime.now(UTC) + DAY, unsafe_minimum_age=AT_ONCE)
+    assert slow.is_over
+    assert {item.key for item in inner.list("chunks/")} == before
 
 
 @pytest.mark.parametrize("spec", [1, 2])

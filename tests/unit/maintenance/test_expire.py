@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from frazil.errors import ErrorKind, FormatError, ReadOnlyError, RefNotFoundError
-from frazil.maintenance.expire import expire, expire_with_files
+from frazil.maintenance.expire import ExpiredWithFiles, expire, expire_with_files
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
@@ -145,22 +145,36 @@ def test_a_branch_that_got_a_commit_meanwhile_is_not_deleted() -> None:
     assert values(repo, "side")[6] == 70
 
 
+def counts(done: ExpiredWithFiles) -> tuple[int, ...]:
+    """What went; in version 1 some snapshots are written anew first, and have another size."""
+    files = done.files
+    metadata = files.snapshots_deleted, files.manifests_deleted, files.transaction_logs_deleted
+    return *metadata, files.chunks_deleted
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_dry_run_tells_which_files_would_go(
     storage: MemoryStorage, spec: Spec, lost: bool
 ) -> None:
-    repo, _ = grown(storage, spec)
+    repo, commits = grown(storage, spec)
+    repo.create_branch("short", commits[0])
+    repo.create_tag("alone", put(repo, 6, 7, "short"))
+    repo.delete_branch("short")
     expire = partial(
         expire_with_files,
         context_of(repo),
         later(),
+        unsafe_minimum_age=AT_ONCE,
         delete_expired_branches=lost,
         delete_expired_tags=lost and spec in (1, 2),
     )
     before = keys(storage)
     told = expire(dry_run=True)
     assert keys(storage) == before
-    assert told == expire()
+    assert told.files.snapshots_deleted > 0
+    done = expire()
+    assert told.expired == done.expired
+    assert counts(told) == counts(done)
     assert values(repo)[:6] == [1, 2, 3, 4, 5, 6]
 
 

@@ -110,13 +110,16 @@ def test_branches_that_are_gone_leave_garbage_too(storage: MemoryStorage, spec: 
     assert (plan.summary.snapshots_deleted, plan.summary.chunks_deleted) == (1, 1)
 
 
-def test_expired_tips_are_found_in_backups(storage: MemoryStorage) -> None:
+@pytest.mark.parametrize("since", [0, 2])
+def test_expired_tips_are_found_in_backups(storage: MemoryStorage, since: int) -> None:
     repo = make(storage, 2)
     repo.create_branch("dev", repo.lookup_branch("main"))
     put(repo, 0, 5, "dev")
     last = put(repo, 0, 6)
     repo.expire_snapshots(written_at(repo, last), delete_expired_branches=True)
     assert repo.list_branches() == {"main"}
+    for place in range(since):
+        put(repo, place + 1, 7)
     assert set(
         repo.space.plan_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE).keys()
     ) == set(repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE).keys())

@@ -292,6 +292,19 @@ class TestNodes:
         assert (found.kind, found.path) == (ConflictKind.DELETED, "/a")
         assert (found.ours, found.theirs) == ("deleted", "changed")
 
+    @pytest.mark.parametrize(
+        "theirs",
+        [
+            {"a/zarr.json": array_document(6, attributes={"units": "C"})},
+            {"g/zarr.json": group_document(title="new")},
+        ],
+    )
+    def test_deleted_here_and_described_anew_there_is_a_conflict(
+        self, repo: Branches, theirs: Edits
+    ) -> None:
+        found = conflict(repo, dict.fromkeys(theirs), theirs)
+        assert (found.kind, found.theirs) == (ConflictKind.DELETED, "changed")
+
     def test_and_is_decided(self, spec: int) -> None:
         for policy, nodes in (("ours", set()), ("theirs", {"a"})):
             repo = Branches(spec)

@@ -82,6 +82,17 @@ class TestMadeAnew:
         merge(repo)
         assert repo.chunks("main", "a") == {"1/1": b"flat"}
 
+    def test_made_anew_on_both_sides_with_other_ranks_one_is_taken_whole(
+        self, repo: Branches
+    ) -> None:
+        self.renew(repo, "main", b"ours")
+        repo.commit("dev", {"a/zarr.json": None})
+        repo.commit("dev", {"a/zarr.json": array_document(2, 2), "a/c/1/1": b"flat"})
+        repo.repository.versions.merge("dev", "main", policy="theirs")
+        assert repo.document("main", "a") == repo.document("dev", "a")
+        assert repo.chunks("main", "a") == {"1/1": b"flat"}
+        assert id_of(repo, "main") == id_of(repo, "dev")
+
 
 class TestCrissCross:
     """Branches that were merged into each other: there are two bases, neither of them older."""
@@ -136,6 +147,34 @@ class TestCrissCross:
         (found,) = conflicts(repo)
         assert (found.kind, found.path, found.chunks) == (ConflictKind.CHUNKS, "/a", ((2,),))
         assert repo.chunks("main", "a")["2"] == b"m"
+
+    @staticmethod
+    def disagreed(repo: Branches, on_main: str) -> None:
+        """One side has deleted what the other changed; dev keeps it, and main does as told."""
+        repo.commit("main", {"a/zarr.json": None}, "on main")
+        repo.commit("dev", {"a/c/2": b"d"}, "on dev")
+        repo.branch("main-then", "main")
+        repo.branch("dev-then", "dev")
+        repo.repository.versions.merge("dev-then", "main", policy=on_main)
+        repo.repository.versions.merge("main-then", "dev", policy="ours")
+
+    def test_what_one_side_kept_and_the_other_deleted_is_a_conflict(self, repo: Branches) -> None:
+        self.disagreed(repo, "ours")
+        (found,) = conflicts(repo)
+        assert (found.kind, found.path, found.theirs) == (ConflictKind.DELETED, "/a", "changed")
+
+    def test_what_both_kept_in_the_end_is_none(self, repo: Branches) -> None:
+        self.disagreed(repo, "theirs")
+        repo.commit("dev", {"a/c/3": b"later there"})
+        repo.commit("main", {"a/c/4": b"later here"})
+        merge(repo)
+        assert repo.chunks("main", "a") == {
+            "0": b"a0",
+            "1": b"a1",
+            "2": b"d",
+            "3": b"later there",
+            "4": b"later here",
+        }
 
     def test_attributes_and_shapes_too(self, repo: Branches) -> None:
         grown = array_document(8, attributes={"units": "K", "old": 1})

@@ -199,6 +199,23 @@ def test_a_branch_that_moved_is_built_upon_and_checked_again(repo: frazil.Reposi
     check_repository(repo)
 
 
+def test_what_conflicts_with_a_branch_that_moved_stays_on_the_audit_branch(
+    repo: frazil.Repository,
+) -> None:
+    def overtaken(session: Session) -> None:
+        write(session, 0, 3.0)
+        other_commit(repo, 1, 8.0)
+
+    solver = frazil.ConflictDetector()
+    with (
+        pytest.raises(frazil.RebaseFailedError),
+        repo.audit.staged("main", [], "audit", rebase_with=solver) as session,
+    ):
+        overtaken(session)
+    assert read(repo) == [1.0, 8.0, 1.0, 1.0]
+    assert read(repo, "audit") == [3.0, 1.0, 1.0, 1.0]
+
+
 def test_what_staged_work_relied_on_must_not_have_changed(repo: frazil.Repository) -> None:
     def derived(session: Session) -> None:
         session.rely_on("t")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 
+import numpy as np
+import pytest
+
+from frazil.errors import SessionStateError
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.model.history import Move, TransactionLog
-from frazil.model.nodes import ArrayNode, Dimension, ManifestRef
-from frazil.transaction.changeset import ChangeSet
+from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef
+from frazil.transaction.changeset import ChangeSet, GroupData
 from frazil.transaction.chunk_changes import ChunkChanges
-from frazil.transaction.draft import draft, unite
+from frazil.transaction.draft import check_sound, diff_of, draft, unite
 
 NODE = NodeId(b"an array")
 
@@ -48,6 +54,48 @@ def test_a_cell_never_has_two_manifests() -> None:
     assert [each.id for each in after.manifests] == [each.id for each in made.manifests]
 
 
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (1, 2, 3), (2, 2, 2), (4, 1, 2), (4, 3, 1), (9, 9, 9)]
+)
+def test_each_cell_has_one_manifest_along_all_axes(sizes: tuple[int, ...]) -> None:
+    grid = (4, 3, 5)
+    shape = tuple(Dimension(length, length) for length in grid)
+    node = ArrayNode(NODE, "/a", b"{}", shape, None, ())
+    changes = ChangeSet()
+    changes.chunks[NODE] = ChunkChanges(3)
+    for place in product(*map(range, grid)):
+        changes.chunks[NODE].set(place, ref())
+    made = draft([node], changes, lambda *_: [], lambda _: sizes)
+    tables = [each.content for each in made.manifests]
+    assert all(isinstance(each, ChunkTable) for each in tables)
+    coords = [each.coords for each in tables if isinstance(each, ChunkTable)]
+    cells = [{*map(tuple, (rows // np.array(sizes)).tolist())} for rows in coords]
+    assert [len(each) for each in cells] == [1] * len(cells)
+    assert len({each for cell in cells for each in cell}) == len(cells)
+    assert sum(map(len, coords)) == 4 * 3 * 5
+
+
+def test_what_a_session_changed_must_be_there_when_it_is_committed() -> None:
+    """Rebases and merges see to that; no commit must leave a change out in silence."""
+    changes = ChangeSet()
+    changes.chunks[NODE] = ChunkChanges(1)
+    changes.chunks[NODE].set((1,), ref())
+    node = ArrayNode(NODE, "/a", b"{}", (Dimension(8, 8),), None, ())
+    check_sound([node], changes)
+    with pytest.raises(SessionStateError, match="no longer there"):
+        check_sound([replace(node, id=NodeId(b"another1"))], changes)
+
+
+def test_no_node_is_put_on_top_of_another() -> None:
+    changes = ChangeSet()
+    changes.new_groups["/a"] = GroupData(NODE, b"{}")
+    there = GroupNode(NodeId(b"another1"), "/a", b"{}")
+    with pytest.raises(SessionStateError, match="another node"):
+        check_sound([there], changes)
+    changes.delete(there)
+    check_sound([there], changes)
+
+
 def moved(*pairs: tuple[str, str]) -> TransactionLog:
     moves = tuple(Move(source, target, NODE, is_array=True) for source, target in pairs)
     return TransactionLog(SnapshotId.random(), moved_nodes=moves)
@@ -62,3 +110,11 @@ def test_two_moves_of_a_node_are_one() -> None:
 
 def test_a_node_that_moved_there_and_back_did_not_move() -> None:
     assert unite(moved(("/a", "/b")), moved(("/b", "/a"))).moved_nodes == ()
+
+
+def test_a_comparison_leaves_out_what_came_and_went_in_between() -> None:
+    written = {NODE: np.zeros((1, 1), np.uint32)}
+    came = TransactionLog(SnapshotId.random(), new_arrays=(NODE,), updated_chunks=written)
+    went = TransactionLog(SnapshotId.random(), deleted_arrays=(NODE,))
+    found = diff_of([came, went], [], [])
+    assert (found.new_arrays, found.deleted_arrays, found.updated_chunks) == (set(), set(), {})

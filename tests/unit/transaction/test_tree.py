@@ -16,6 +16,7 @@ from frazil.model.history import Snapshot
 from frazil.model.nodes import GroupNode, Node
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.tree import NodeTree
+from tests.support.nodes import array_document, contents, write_keys
 
 GROUPS = range(20)
 PATHS = ["/", *(f"/g{g}" for g in GROUPS), *(f"/g{g}/n{n}" for g in GROUPS for n in range(9))]
@@ -112,3 +113,12 @@ def test_moves_and_rebases_of_single_nodes(wide: frazil.Repository) -> None:
     kept = {path for path in PATHS if not path.startswith("/g5") and path != "/g2/n1"}
     assert paths == kept | {"/g3/moved", "/g2/n1", *(f"/g2/n1/n{n}" for n in range(9))}
     assert wide.readonly_session("main").state.node("/g3").user_data == CHANGED
+
+
+def test_chunks_of_a_single_array_are_in_the_commit(wide: frazil.Repository) -> None:
+    for keys in ({"g2/a/zarr.json": array_document(4)}, {"g2/a/c/1": b"x"}, {"g2/a/c/3": b"y"}):
+        session = wide.writable_session("main")
+        write_keys(session, keys)
+        session.commit(" ".join(keys))
+    found = contents(wide.readonly_session("main"))
+    assert (found["g2/a/c/1"], found["g2/a/c/3"]) == (b"x", b"y")
