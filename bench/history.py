@@ -245,7 +245,7 @@ def cases(size: Size) -> tuple[Case, ...]:
     against = (
         Target("frazil, no fsync", PEER, 1, 1.2),
         Target("frazil, durable", SYNCED, 1, 1.2),
-        Target("frazil, durable", PEER),
+        Target("frazil, durable", PEER, 0.8, 1),
     )
     return (
         Case(

@@ -189,7 +189,7 @@ def _small(size: Size, codec: str, musts: dict[str, tuple[float, float] | None])
         ),
         targets=(
             *(Target(name, PEER, *(bounds or ())) for name, bounds in musts.items()),
-            Target(BULK, TENSORSTORE),
+            Target(BULK, TENSORSTORE, *((1, 1.2) if codec == "raw" else (0.9, 1.1))),
         ),
         check=partial(same_values, layout),
         memory=codec == "raw",

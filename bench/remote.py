@@ -102,7 +102,7 @@ def _open(size: Size, where: Where) -> Case:
             Contestant("frazil", Party.FRAZIL, partial(make, Party.FRAZIL), data),
             Contestant(PEER, Party.ICECHUNK2, partial(make, Party.ICECHUNK2), data),
         ),
-        targets=(Target("frazil", PEER),),
+        targets=(Target("frazil", PEER, 1, 1.3),),
     )
 
 

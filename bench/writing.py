@@ -217,8 +217,8 @@ def _large(size: Size, codec: str, must: float, goal: float) -> Case:
 def cases(size: Size) -> tuple[Case, ...]:
     """All cases of this theme."""
     return (
-        _small(size, "raw", packed=(8, 15), single=(1.1, 2)),
-        _small(size, "zstd", packed=(6, 12), single=(1.1, 2)),
+        _small(size, "raw", packed=(8, 15), single=(5, 10)),
+        _small(size, "zstd", packed=(6, 12), single=(5, 10)),
         _large(size, "raw", 1.2, 4),
         _large(size, "zstd", 0.9, 1.2),
     )
