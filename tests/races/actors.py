@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xarray as xr
 
 from frazil import (
@@ -399,7 +400,7 @@ def update(me: Actor) -> None:
 
     def more(cells: pa.Table) -> pa.Table:
         first = cells.slice(0, 2)
-        return pa.table({"time": first["time"], "v": [v + 10 for v in first["v"].to_pylist()]})
+        return pa.table({"time": first["time"], "v": pc.add(first["v"], 10)})
 
     write_upon(me.url, more, message=me.name)
 
