@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from frazil.errors import FormatError
+from frazil.fsck import Code, repair, verify
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import array_document, group_document, write_keys
@@ -66,3 +67,41 @@ def test_a_file_in_the_place_of_another_is_refused_by_name(spec: int, kind: str,
     storage.put(one, storage.get(other) or b"")
     with pytest.raises(FormatError, match=f"not the one of its name.*{one}"):
         use(Repository.open(storage), made)
+
+
+def misplaced(spec: int, kind: str) -> tuple[MemoryStorage, list[str]]:
+    """The second commit with a file of the first in the place of its own."""
+    storage, made = sample(spec)
+    names = made
+    if kind == "manifests":
+        opened = Repository.open(storage)
+        names = [str(opened.list_manifest_files(snapshot)[0].id) for snapshot in made]
+    storage.put(f"{kind}/{names[1]}", storage.get(f"{kind}/{names[0]}") or b"")
+    return storage, made
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "code"), [("snapshots", Code.SNAPSHOT_ID), ("manifests", Code.MANIFEST_ID)]
+)
+def test_what_readers_refuse_is_found_by_verify(spec: int, kind: str, code: Code) -> None:
+    storage, _ = misplaced(spec, kind)
+    assert code in verify(storage).codes()
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_branch_whose_tip_is_another_snapshot_goes_back_to_its_parent(spec: int) -> None:
+    storage, made = misplaced(spec, "snapshots")
+    repair(storage, apply=True)
+    repository = Repository.open(storage)
+    assert repository.lookup_branch("main") == made[0]
+    assert repository.readonly_session("main").array("a")[0] == 1
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+def test_an_array_whose_manifest_is_another_can_be_read_after_a_repair(spec: int) -> None:
+    storage, _ = misplaced(spec, "manifests")
+    plan = repair(storage, apply=True)
+    assert any("lost with a manifest" in loss for loss in plan.losses)
+    array = Repository.open(storage).readonly_session("main").array("a")
+    assert not array[:].any(), "the chunk is lost, and that of the first commit is not its"
