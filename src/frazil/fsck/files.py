@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import Lock
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from frazil.formats.txlog import decode_log
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import ChunkObjects
 from frazil.fsck.tuning import KEPT_NODES, KEPT_REFS
-from frazil.ids import ManifestId, NodeId, SnapshotId, node_path
+from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog
@@ -71,6 +71,21 @@ class CheckedFile(Generic[T]):
     findings: tuple[Finding, ...] = ()
     is_checked: bool = False
     """whether a checksum covers the body"""
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> ObjectId:
+        """The id in the file."""
+
+
+N = TypeVar("N", bound=_Named)
+
+
+def content_of(read: CheckedFile[N] | None, name: ObjectId) -> N | None:
+    """The content of a file that can be read and is the one of its name, as for all readers."""
+    content = None if read is None else read.content
+    return content if content is not None and content.id == name else None
 
 
 def read_snapshot_file(blob: bytes, key: str) -> CheckedFile[Snapshot]:
@@ -251,10 +266,10 @@ class RepositoryFiles:
 
     def tables(self, manifest_id: ManifestId, node_id: NodeId) -> ChunkTable | None:
         """The references of an array in a manifest; None when it cannot be read."""
-        read = self.manifest(manifest_id)
-        if read is None or read.content is None:
+        manifest = content_of(self.manifest(manifest_id), manifest_id)
+        if manifest is None:
             return None
-        return read.content.table(node_id) or ChunkTable.empty(0)
+        return manifest.table(node_id) or ChunkTable.empty(0)
 
     def _load(
         self,

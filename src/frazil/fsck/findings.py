@@ -172,6 +172,7 @@ They need no first snapshot that all histories share: expiry in G1 leaves one fo
 REFERENCES: Final = frozenset(
     {code for code in Code if code.startswith(("file-", "source-"))}
     | {Code.SNAPSHOT_MISSING, Code.MANIFEST_MISSING, Code.CHUNK_MISSING, Code.CHUNK_SHORT}
+    | {Code.SNAPSHOT_ID, Code.MANIFEST_ID}  # files that are not those of their names are refused
     | {Code.NODE_ORDER, Code.NODE_PATH, Code.ARRAY_ORDER}
     | {Code.CHUNK_ORDER, Code.CHUNK_NOWHERE, Code.LOCATION_DAMAGED}
 )

@@ -10,7 +10,7 @@ from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Change, check_change, check_log_file, claims_of
-from frazil.fsck.snapshot_rules import check_snapshot_file
+from frazil.fsck.snapshot_rules import check_snapshot_file, check_snapshot_name
 from frazil.fsck.tuning import FILES_AT_ONCE, LARGE_COMMIT
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.listing import ID_NAME, batched
@@ -219,7 +219,8 @@ def check_commit(files: RepositoryFiles, link: SnapshotNode, *, whole: bool) -> 
         code = Code.SNAPSHOT_MISSING if link.is_needed else Code.SNAPSHOT_GONE
         checked.findings.append(Finding(code, snapshot_key(link.id)))
     else:
-        checked.findings += check_snapshot_file(link.id, read) if whole else read.findings
+        check = check_snapshot_file if whole else check_snapshot_name
+        checked.findings += check(link.id, read)
         checked.snapshot = read.content
     if whole:
         if checked.snapshot is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from frazil.fsck.files import RepositoryFiles
+from frazil.fsck.files import RepositoryFiles, content_of
 from frazil.fsck.log_rules import Claims, claims_of
 from frazil.ids import NodeId, SnapshotId
 from frazil.model.history import Micros, Snapshot
@@ -76,10 +76,10 @@ def find_parents(
     placed = PlacedSnapshots()
     ages = dict(known)
     for snapshot in sorted(loose, key=lambda one: one.flushed_at):
-        log = files.log(snapshot.id)
+        log = content_of(files.log(snapshot.id), snapshot.id)
         found = None
-        if log is not None and log.content is not None:
-            claims = claims_of([log.content])
+        if log is not None:
+            claims = claims_of([log])
             younger_first = sorted(ages, key=lambda one: -ages[one])
             fits = (one for one in younger_first if _fits(files, one, snapshot, claims))
             found = next(fits, None)
@@ -92,7 +92,5 @@ def find_parents(
 
 
 def _fits(files: RepositoryFiles, one: SnapshotId, snapshot: Snapshot, claims: Claims) -> bool:
-    read = files.snapshot(one)
-    return (
-        read is not None and read.content is not None and explains(read.content, snapshot, claims)
-    )
+    parent = content_of(files.snapshot(one), one)
+    return parent is not None and explains(parent, snapshot, claims)

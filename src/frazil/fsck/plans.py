@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from frazil.drawing.reports import ReportView
 from frazil.errors import ErrorKind, FormatError
 from frazil.formats.generation import Generation
-from frazil.fsck.files import RepositoryFiles
+from frazil.fsck.files import RepositoryFiles, content_of
 from frazil.ids import SnapshotId
 from frazil.masking import safe
 from frazil.model.history import RepoInfo, Snapshot, SnapshotEntry
@@ -141,9 +141,7 @@ class RepairState:
 
     def snapshot(self, snapshot_id: SnapshotId) -> Snapshot | None:
         """A snapshot, if its file is there and sound."""
-        read = self.files.snapshot(snapshot_id)
-        content = None if read is None else read.content
-        return content if content is not None and content.id == snapshot_id else None
+        return content_of(self.files.snapshot(snapshot_id), snapshot_id)
 
     def ancestry(self, tip: SnapshotId) -> Iterator[SnapshotId]:
         """A snapshot and its ancestors, as far as they are known."""

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from frazil.arrays import U32
-from frazil.fsck.files import RepositoryFiles
+from frazil.fsck.files import RepositoryFiles, content_of
 from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import RowSet, native_needs
@@ -142,8 +142,9 @@ def _true_files(files: RepositoryFiles, base: Snapshot) -> dict[ManifestId, Mani
     found: dict[ManifestId, ManifestFile] = {}
     for one in used:
         read = files.manifest(one)
-        if read is not None and read.content is not None:
-            found[one] = ManifestFile(one, read.size_bytes, read.content.num_refs)
+        manifest = content_of(read, one)
+        if read is not None and manifest is not None:
+            found[one] = ManifestFile(one, read.size_bytes, manifest.num_refs)
     return found
 
 
@@ -219,11 +220,11 @@ def _versions(
         if entry is None:
             return
         for name in (one, *reversed(entry.pruned_ancestor_tx_logs)):
-            read = state.files.log(name)
-            if read is None or read.content is None:
+            log = content_of(state.files.log(name), name)
+            if log is None:
                 return
-            written += [c for n, c in read.content.updated_chunks.items() if n == node_id]
-            if node_id in read.content.new_arrays:
+            written += [c for n, c in log.updated_chunks.items() if n == node_id]
+            if node_id in log.new_arrays:
                 yield one, ChunkTable.empty(len(extents))
                 return
         if entry.parent_id is None:

@@ -15,7 +15,7 @@ from frazil.commit.base import MAIN, OVERWRITTEN
 from frazil.commit.by_repo_object import REPO_KEY, first_repo_info
 from frazil.errors import SnapshotNotFoundError
 from frazil.formats.repo_info import snapshot_table
-from frazil.fsck.files import RepositoryFiles
+from frazil.fsck.files import RepositoryFiles, content_of
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.parents import PlacedSnapshots, find_parents
 from frazil.fsck.plans import Action, RepairStep
@@ -153,9 +153,9 @@ def _loose(files: RepositoryFiles, listed: set[SnapshotId]) -> list[Snapshot]:
         if not ID_NAME.fullmatch(item.key[start:]):
             continue
         one = SnapshotId.parse(item.key[start:])
-        read = None if one in listed else files.snapshot(one)
-        if read is not None and read.content is not None and read.content.id == one:
-            found.append(read.content)
+        snapshot = None if one in listed else content_of(files.snapshot(one), one)
+        if snapshot is not None:
+            found.append(snapshot)
     return found
 
 

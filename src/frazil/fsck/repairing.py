@@ -25,7 +25,7 @@ from frazil.errors import (
 from frazil.formats.ref_files import encode_ref
 from frazil.formats.repo_info import encode_repo_info
 from frazil.formats.snapshot import decode_snapshot
-from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
+from frazil.fsck.files import FsckTarget, RepositoryFiles, content_of, open_anyway
 from frazil.fsck.findings import Finding
 from frazil.fsck.plans import Action, RepairPlan, RepairState, RepairStep
 from frazil.fsck.rebuilding_arrays import MissingChunks, plan_rewrite
@@ -324,7 +324,7 @@ class _Repair:
     def _is_readable(self, snapshot_id: SnapshotId) -> bool:
         """Whether a snapshot can be read now."""
         read = RepositoryFiles(self.context.assets).snapshot(snapshot_id)
-        return read is not None and read.content is not None
+        return content_of(read, snapshot_id) is not None
 
     def _change_parent(self, state: RepairState, step: RepairStep) -> None:
         """Write a snapshot file with another parent over the one that the plan was made from.

@@ -36,14 +36,20 @@ class ManifestUse:
     """zarr.json, where chunks are to be decoded"""
 
 
+def check_snapshot_name(snapshot_id: SnapshotId, read: CheckedFile[Snapshot]) -> Iterator[Finding]:
+    """Check that a snapshot can be read, and is the one of its name."""
+    yield from read.findings
+    if read.content is not None and read.content.id != snapshot_id:
+        detail = f"it says that it is {read.content.id}"
+        yield Finding(Code.SNAPSHOT_ID, snapshot_key(snapshot_id), detail)
+
+
 def check_snapshot_file(snapshot_id: SnapshotId, read: CheckedFile[Snapshot]) -> Iterator[Finding]:
     """Check a snapshot by itself."""
     key, snapshot = snapshot_key(snapshot_id), read.content
-    yield from read.findings
+    yield from check_snapshot_name(snapshot_id, read)
     if snapshot is None:
         return
-    if snapshot.id != snapshot_id:
-        yield Finding(Code.SNAPSHOT_ID, key, f"it says that it is {snapshot.id}")
     if read.root is not None:
         yield from _layout(read.root, read.spec, key)
         yield from metadata_order(read.root, 5, key)

@@ -30,8 +30,8 @@ _IMAGES: Final = "tiff"
 class Georeference:
     """What places the variables of some files on Earth."""
 
-    users: Mapping[str, tuple[FileVariable, ...]] = field(default_factory=dict)
-    """the variables that name a grid mapping, by its name"""
+    users: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """by name of a grid mapping, the last two dimensions of the variables that name it"""
     images: frozenset[str] = frozenset()
     """names of variables that have keys of GeoTIFF"""
     coordinates: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class Georeference:
     @classmethod
     def of(cls, scans: Iterable[FileScan]) -> Georeference:
         """Look for it in files."""
-        users: dict[str, list[FileVariable]] = {}
+        users: dict[str, set[str]] = {}
         images: set[str] = set()
         coordinates: set[str] = set()
         seen: set[tuple[str, str]] = set()
@@ -55,10 +55,10 @@ class Georeference:
                     coordinates.add(variable.name)
                 attrs = variable.attrs
                 if any(key in attrs for key in _MAPPING):
-                    users.setdefault(variable.name, [])
+                    users.setdefault(variable.name, set())
                 for name in mapping_names(attrs.get(NAMING)):
-                    users.setdefault(name, []).append(variable)
-        named = {name: tuple(found) for name, found in users.items()}
+                    users.setdefault(name, set()).update(variable.dims[-2:])
+        named = {name: frozenset(dims) for name, dims in users.items()}
         return cls(named, frozenset(images), frozenset(coordinates))
 
     def matters(self, name: str, key: str) -> bool:
@@ -72,8 +72,7 @@ class Georeference:
 
     def is_placed(self, variable: FileVariable) -> bool:
         """Whether coordinates say where the pixels are that a variable holds or describes."""
-        rasters = self.users.get(variable.name) or (variable,)
-        dims = {dim for raster in rasters for dim in raster.dims[-2:]}
+        dims = self.users.get(variable.name) or frozenset(variable.dims[-2:])
         return bool(dims) and dims <= self.coordinates
 
 

@@ -201,7 +201,7 @@ def adopt(
         found = context.storage.fetch(key)
         if not isinstance(found, Fetched):
             return
-        old = decode_snapshot(found.data, key=key)
+        old = decode_snapshot(found.data, key=key, of=snapshot_id)
         new = replace(old, parent_id=parent_id, metadata=metadata)
         context.refs.require_online()
         if new == old or context.assets.replace_snapshot(new, found.version):

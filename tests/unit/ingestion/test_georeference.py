@@ -15,7 +15,7 @@ import pytest
 import tifffile
 
 from frazil.ingestion.geo_keys import geo_keys
-from frazil.ingestion.georeference import PLACE, mapping_names
+from frazil.ingestion.georeference import PLACE, Georeference, mapping_names
 from frazil.ingestion.planning import plan_ingest
 from frazil.ingestion.plans import Findings, IngestPlan, IngestSeverity, PlanOptions
 from frazil.ingestion.records import FileReferences, FileScan, FileVariable, Identity
@@ -154,6 +154,16 @@ def test_places_that_no_coordinate_tells_must_be_the_same() -> None:
     ]
     _, findings = planned(*pair)
     assert [each.code for each in findings.errors] == [PLACE]
+
+
+def test_what_is_kept_of_rasters_does_not_grow_with_files() -> None:
+    """Each file with attributes of its own would be looked at for each other file."""
+    scans = tiles(10.0, 12.0, 14.0)
+    made = [
+        replace(one, variables=(*one.variables[:2], raster(one.url, grid_mapping="crs", n=number)))
+        for number, one in enumerate(scans)
+    ]
+    assert Georeference.of(made).users == {"crs": {"y", "x"}}
 
 
 def test_names_of_grid_mappings() -> None:

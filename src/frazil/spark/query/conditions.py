@@ -90,7 +90,7 @@ class Pushed:
             if runs.count < scan.shape[axis]
         ]
         if chosen:
-            own = [] if asked.isel is None else [asked.isel.text]
+            own = [] if asked.isel is None else [asked.isel.text.rstrip(", ")]
             request = replace(request, isel=parse_isel(", ".join([*own, *chosen])))
         if self.values:
             own = [] if asked.value_where is None else [asked.value_where.text]
