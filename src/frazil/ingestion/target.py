@@ -249,5 +249,5 @@ def _rely(session: Session, group: str, plan: IngestPlan, base: FileScan | None)
 
 def _overtaken(what: str) -> ConflictError:
     return ConflictError(
-        message=f"somebody else has {what} meanwhile", kind=ErrorKind.COMMIT_CONFLICT
+        message=f"another process has {what} meanwhile", kind=ErrorKind.COMMIT_CONFLICT
     )

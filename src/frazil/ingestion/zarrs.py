@@ -29,7 +29,15 @@ from frazil.ingestion.records import (
     ParsedFile,
     ordered_json,
 )
-from frazil.ingestion.sources import Allowed, bad_file, client_for, local_path, read_whole, reading
+from frazil.ingestion.sources import (
+    WEB,
+    Allowed,
+    bad_file,
+    client_for,
+    local_path,
+    read_whole,
+    reading,
+)
 from frazil.storage.locations import key_of
 
 
@@ -105,7 +113,8 @@ def _listed(base: str, options: Mapping[str, Any]) -> Iterator[_Entry]:
     with reading(base, detail):
         for batch in obstore.list(client_for(base, options), prefix=prefix, chunk_size=1000):
             for item in batch:
-                mark = item["e_tag"] or math.ceil(item["last_modified"].timestamp())
+                etag = None if base.startswith(WEB) else item["e_tag"]  # as for single files
+                mark = etag or math.ceil(item["last_modified"].timestamp())
                 yield item["path"].removeprefix(prefix).lstrip("/"), item["size"], mark
 
 
