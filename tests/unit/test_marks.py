@@ -208,3 +208,15 @@ def test_commits_hand_on_the_marks_of_series(repository: Repository) -> None:
     write(repository, "other", 4)
     newest = next(iter(repository.ancestry(branch="main")))
     assert merged_marks([newest.metadata]) == Marks({"stream": 1})
+
+
+def test_a_commit_that_is_picked_after_those_before_it_expired_has_its_own_marks(
+    repository: Repository,
+) -> None:
+    needs_repo_object(repository)
+    newest, *_, first, _ = repository.ancestry(branch="main")
+    repository.create_branch("new", first.id)
+    repository.expire_snapshots(newest.written_at)
+    assert known(repository) == DONE
+    repository.versions.cherry_pick(newest.id, "new")
+    assert known(repository, "new") == Marks({"stream": 1})

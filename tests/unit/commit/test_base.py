@@ -49,6 +49,19 @@ def test_a_tag_by_a_wrong_clock_is_refused_and_stops_nobody(storage: Storage, se
     others.create_tag("release", tip)
 
 
+@pytest.mark.parametrize("seconds", [3600, -3600])
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_commit_by_a_wrong_clock_is_refused(storage: Storage, spec: int, seconds: int) -> None:
+    repository = base_of(storage, spec)
+    tip = repository.lookup_branch("main")
+    with clock_ahead(seconds), pytest.raises(FormatError) as caught:
+        edited(repository).commit("at another time")
+    assert caught.value.kind == ErrorKind.SNAPSHOT_TIMESTAMP
+    others = Repository.open(storage)
+    assert others.lookup_branch("main") == tip
+    edited(others).commit("now")
+
+
 @pytest.mark.parametrize("spec", [1, 2])
 def test_nobody_waits_for_a_clock_that_is_a_little_ahead(storage: Storage, spec: int) -> None:
     repository = base_of(storage, spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -17,10 +18,14 @@ from tests.unit.maintenance.samples import keys, later, make, put, values
 
 
 class Keeping(FaultyStorage):
-    """A storage that deletes nothing, as one without the permission to."""
+    """A storage that deletes nothing below a prefix, as one without the permission to."""
+
+    kept = ""
 
     def delete_many(self, keys: Sequence[str]) -> Deleted:
-        return Deleted(0, failed=tuple((key, "permission denied") for key in keys))
+        kept = [key for key in keys if key.startswith(self.kept)]
+        done = super().delete_many([key for key in keys if key not in kept])
+        return replace(done, failed=tuple((key, "permission denied") for key in kept))
 
 
 def test_a_branch_that_cannot_be_deleted_is_as_it_was(storage: MemoryStorage) -> None:
@@ -61,12 +66,18 @@ def test_a_deletion_that_comes_late_deletes_nothing_newer(storage: MemoryStorage
     assert Repository.open(storage).list_branches() == {"main"}
 
 
-def test_a_repository_that_cannot_be_deleted_is_told(storage: MemoryStorage) -> None:
+@pytest.mark.parametrize("kept", ["", "repo", "snapshots/"])
+def test_a_repository_that_cannot_be_deleted_is_told(storage: MemoryStorage, kept: str) -> None:
     make(storage, 2)
+    before = keys(storage)
     keeping = Keeping(storage)
+    keeping.kept = kept
     with pytest.raises(StorageError, match="permission denied"):
         Repository.delete(keeping, confirm=keeping.url)
-    assert Repository.exists(storage)
+    # What opens it goes first: as long as that stays, nothing else goes.
+    is_whole = kept != "snapshots/"
+    assert Repository.exists(storage) == is_whole
+    assert (keys(storage) == before) == is_whole
 
 
 @pytest.mark.parametrize("spec", [1, 2, "g1", "g3"])
