@@ -62,7 +62,7 @@ SUITES: Final = (
     Suite("statements", ("tests/spark/test_statements_generated.py",), goal=2_000, least_s=60),
     Suite("queries", ("tests/spark/test_sql_generated.py",), goal=20_000, least_s=60),
     Suite("machines", ("tests/property",), least_s=60),
-    Suite("histories", ("tests/histories",), share=2, least_s=120),
+    Suite("histories", ("tests/histories",), share=2, least_s=100),
 )
 
 
