@@ -126,7 +126,9 @@ def play_seeds(
     def one(seed: str) -> None:
         folder = folder_of(base, seed)
         seconds = min(LONG_S, max(SHORT_S, soak.left))
-        require_sound(play(Plan(parties, spec, seconds, int(seed)), folder), folder)
+        outcome = play(Plan(parties, spec, seconds, int(seed)), folder)
+        soak.inputs += outcome.verdict.operations.total()
+        require_sound(outcome, folder)
 
     soak.run(soak.seeds(), one)
 

@@ -57,7 +57,8 @@ class Scene:
         actors = [
             Actor(number, OPERATIONS[name], place) for number, name in enumerate(self.operations, 1)
         ]
-        for actor in actors:
+        # Others cannot prepare anything in a repository that is damaged already.
+        for actor in sorted(actors, key=lambda one: one.operation.mends):
             actor.operation.before(actor)
         place.settle()  # what was prepared long before is old, too
         return place, actors
