@@ -81,7 +81,7 @@ def _work(command: Command) -> Callable[..., Answer]:
     taken = [verb.parameters[name] for name in command.takes.split()]
     can_try = "dry_run" in verb.parameters
     kind = verb.parameters[branch].kind if branch else ""
-    any_version = kind.startswith("Version")
+    any_version = kind.startswith("VersionName")
 
     def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
         given = {each.name: _read(each, texts[each.name]) for each in taken}
@@ -151,7 +151,7 @@ def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
     kind = TYPES.get(parameter.kind, str if is_required else str | None)
     help_text = parameter.help[:1].upper() + parameter.help[1:]
     if parameter.by_name:
-        metavar = "VERSION" if "Version" in parameter.kind else None
+        metavar = "VERSION" if "VersionName" in parameter.kind else None
         return Annotated[kind, typer.Option(_flag(name), metavar=metavar, help=help_text)], default
     said = typer.Argument(metavar=name.upper(), help=help_text, show_default=False)
     return Annotated[kind, said], default

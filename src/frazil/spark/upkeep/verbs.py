@@ -93,7 +93,7 @@ class VerbProcedure:
         returns = columns(**{column: TYPES[kind] for column, kind, _ in found})
         run = partial(_run, self, VERBS[verb], branch, parameters)
         changes = VERBS[verb].effect is not Effect.READS
-        on_branch = bool(branch) and VERBS[verb].parameters[branch].kind != "Version"
+        on_branch = bool(branch) and VERBS[verb].parameters[branch].kind != "VersionName"
         signature = inspect.Signature(own)
         return Procedure(name, signature, returns, run, self.meaning, on_branch, changes)
 
@@ -101,7 +101,7 @@ class VerbProcedure:
         kind, default = parameter.kind, self.defaults.get(name, parameter.default)
         if self.ago is not None and kind == "datetime":
             kind, default = "datetime | None", None
-        annotation = ANNOTATIONS.get(kind, kind.replace("Version", "str"))
+        annotation = ANNOTATIONS.get(kind, kind.replace("VersionName", "str"))
         by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Parameter(name, by_place, default=default, annotation=annotation)
 
@@ -122,7 +122,7 @@ def _run(
 ) -> Iterable[ResultRow]:
     given: dict[str, Any] = {}
     if branch:
-        any_version = verb.parameters[branch].kind == "Version"
+        any_version = verb.parameters[branch].kind == "VersionName"
         given[branch] = place.snapshot() if any_version else place.branch
     for theirs, ours in parameters.items():
         value = texts[theirs]
