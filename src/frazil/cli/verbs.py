@@ -6,7 +6,8 @@ its report is shown. Types, defaults and help are those of the verb; what the si
 
 Other commands are functions, because a row would be longer: those that only look; `init`, `reset`,
 `branch` and `tag`, as the official methods return no report; `du` and `upgrade`, which do different
-things by their options; `fsck` and `repair`, which must work where no repository can be opened.
+things by their options; `fsck` and `repair`, which must work where no repository can be opened;
+`clone`, `export`, `import` and `ingest`, which have two places, one of them often no repository.
 """
 
 from __future__ import annotations

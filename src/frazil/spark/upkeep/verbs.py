@@ -79,11 +79,6 @@ class VerbProcedure:
     """how long ago a time is that is not given"""
     defaults: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def can_spread(self) -> bool:
-        """Whether others can do a part of the work: the verb takes a runner."""
-        return "runner" in VERBS[self.verb.partition("(")[0]].parameters
-
     def known(self, name: str) -> Procedure:
         """The procedure."""
         verb, _, branch = self.verb.rstrip(")").partition("(")
@@ -94,8 +89,8 @@ class VerbProcedure:
         run = partial(_run, self, VERBS[verb], branch, parameters)
         changes = VERBS[verb].effect is not Effect.READS
         on_branch = bool(branch) and VERBS[verb].parameters[branch].kind != "VersionName"
-        signature = inspect.Signature(own)
-        return Procedure(name, signature, returns, run, self.meaning, on_branch, changes)
+        signature, spreads = inspect.Signature(own), "runner" in VERBS[verb].parameters
+        return Procedure(name, signature, returns, run, self.meaning, on_branch, changes, spreads)
 
     def _declared(self, name: str, parameter: Parameter) -> inspect.Parameter:
         kind, default = parameter.kind, self.defaults.get(name, parameter.default)
