@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.flatbuf.reader import Buffer
@@ -13,7 +13,7 @@ from frazil.formats.config_codec import config_map_from_yaml
 from frazil.formats.envelope import FileKind, unseal
 from frazil.formats.manifest import decode_manifest
 from frazil.formats.ref_files import read_ref
-from frazil.formats.repo_info import decode_repo_info
+from frazil.formats.repo_info import REPO_KEY, decode_repo_info
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.txlog import decode_log
 from frazil.ids import ManifestId, SnapshotId

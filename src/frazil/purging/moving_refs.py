@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from frazil.commit.by_ref_file import RefFileRefs
-from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.repo_object import Edit
 from frazil.errors import ConflictError, InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import read_file_history

@@ -16,7 +16,8 @@ import numpy as np
 
 from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
-from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.repo_object import Edit
 from frazil.errors import (
     ErrorKind,
     FrazilError,
