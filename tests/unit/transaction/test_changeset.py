@@ -57,6 +57,16 @@ def test_an_old_node_in_place_of_which_a_new_one_was_made_is_deleted_all_the_sam
     assert not changes.new_arrays
 
 
+def test_deleting_the_old_node_of_a_path_leaves_the_new_one() -> None:
+    changes = ChangeSet()
+    changes.set_array("/a", array(TWO), is_new=True)
+    changes.set_group("/g", GroupData(TWO, b""), is_new=True)
+    changes.delete_array("/a", ONE)
+    changes.delete_group("/g", ONE)
+    assert [*changes.new_paths()] == ["/g", "/a"]
+    assert (changes.deleted_arrays, changes.deleted_groups) == ({ONE: "/a"}, {ONE: "/g"})
+
+
 def test_what_was_updated_and_deleted_is_only_deleted() -> None:
     changes = with_chunks(1)
     changes.set_array("/a", array(text=b"new"), is_new=False)
