@@ -104,7 +104,8 @@ def grow_history(count: int, place: Place) -> None:
     """Add so many commits that change nothing, all at once: one by one, 100,000 take an hour."""
     from dataclasses import replace
 
-    from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+    from frazil.commit.by_repo_object import RepoObjectRefs
+    from frazil.commit.repo_object import Edit
     from frazil.ids import SnapshotId
     from frazil.model.history import TransactionLog, UpdateType
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from frazil import config as settings
 from frazil.commit.base import MAIN, now_micros
-from frazil.commit.by_repo_object import REPO_KEY, create_repo_object, first_repo_info
 from frazil.commit.config_file import CONFIG_KEY, read_config
 from frazil.commit.file_refs import FileRefs
+from frazil.commit.repo_object import create_repo_object, first_repo_info
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -22,7 +22,7 @@ from frazil.formats.config_codec import config_from_map, config_to_map
 from frazil.formats.generation import V1, Generation, generation_of
 from frazil.formats.legacy.dialects import ROOTS, STATE_FILES
 from frazil.formats.ref_files import REFS, branch_key
-from frazil.formats.repo_info import decode_repo_info, snapshot_table
+from frazil.formats.repo_info import REPO_KEY, decode_repo_info, snapshot_table
 from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot, TransactionLog

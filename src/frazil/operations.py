@@ -2,7 +2,7 @@
 
     class Versions(Namespace):
         @verb(Effect.CHANGES)
-        def revert(self, snapshot: Version, on: str = "main", *, dry_run: bool = False) -> Report:
+        def revert(self, snapshot: VersionName, on: str, *, dry_run: bool = False) -> Report:
 
 A verb is a method of `repo.versions`, `repo.space` or `repo.audit`. Its name, parameters and
 report are those of the method, the help of its parameters is the `Args` section of the docstring.
@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from frazil.tip import require_writable
 from frazil.transaction.opened import OpenRepository, context_of
 
-Version: TypeAlias = str
+VersionName: TypeAlias = str
 """a branch, a tag, a snapshot id or the beginning of one, or a `{time}`"""
 F = TypeVar("F", bound=Callable[..., Any])
 

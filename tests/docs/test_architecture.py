@@ -25,3 +25,10 @@ def test_every_folder_and_module_of_the_package_is_on_the_map() -> None:
     there = {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
     there |= {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert there == named
+
+
+def test_every_folder_below_is_on_the_map() -> None:
+    below = {path.parent for path in SOURCE.glob("*/*/__init__.py")}
+    assert below
+    unnamed = [path.name for path in sorted(below) if f"{path.name}/" not in MAP]
+    assert not unnamed

@@ -19,9 +19,9 @@ from frazil import (
     VirtualChunkContainer,
     local_filesystem_store,
 )
-from frazil.commit.base import REPO_KEY
 from frazil.commit.closing import UNDER_WAY
 from frazil.commit.config_file import CONFIG_KEY
+from frazil.formats.repo_info import REPO_KEY
 from frazil.fsck import fsck
 from frazil.maintenance.upgrade import upgrade_v1_to_v2
 from frazil.storage.base import Fetched, LostRace

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
 import pytest
+import zarr
 from pyspark.sql import SparkSession
 
 import frazil
 import frazil.spark
 from frazil.fsck import fsck, verify
+from frazil.run import LocalRunner
 from frazil.spark.runner import SparkRunner
+from frazil.spark.upkeep.calls import call
 from frazil.storage.constructors import local_filesystem_storage
 from frazil.storage.memory import MemoryStorage
 from tests.unit.fsck.defects import DEFECTS
 from tests.unit.fsck.samples import Sick, copy, make
 
+T = TypeVar("T")
+R = TypeVar("R")
 PLANTED = (
     (
         "shape_that_differs_from_the_document",
@@ -112,3 +120,35 @@ def test_findings_in_sql(
     assert [tuple(row) for row in rows] == [("manifest-missing", "/a")]
     good = f"SELECT * FROM frazil_fsck(table => '{url}@v1', all_history => false, deep => true)"
     assert spark.sql(good).count() == 0
+
+
+@pytest.mark.slow
+def test_the_procedure_lets_a_runner_work_and_leaves_no_finding_out(tmp_path: Path) -> None:
+    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repo = frazil.Repository.create(local_filesystem_storage(str(tmp_path)), config)
+    session = repo.writable_session("main")
+    array = zarr.create_array(session.store, name="a", shape=(1100,), chunks=(1,), dtype="u2")
+    array[:] = np.arange(1, 1101)
+    session.commit("many objects")
+    for gone in (tmp_path / "chunks").iterdir():
+        gone.unlink()
+    runner = CountingRunner()
+    rows = call("fsck", str(tmp_path), None, runner=runner)
+    assert len(rows) == 1100
+    assert runner.items
+
+
+class CountingRunner:
+    """Threads of this process, and how many items they were given."""
+
+    def __init__(self) -> None:
+        self.items = 0
+
+    def run(
+        self, work: Callable[[T], R], items: Sequence[T], *, size_bytes: int = 0
+    ) -> Iterator[tuple[int, R]]:
+        self.items += len(items)
+        return LocalRunner().run(work, items, size_bytes=size_bytes)
+
+    def facts(self) -> dict[str, object]:
+        return {}

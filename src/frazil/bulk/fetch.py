@@ -23,7 +23,7 @@ from frazil.model.nodes import ArrayNode, ManifestRef
 from frazil.storage.assets import CHUNKS
 from frazil.storage.base import Piece
 from frazil.transaction.changeset import ChangeSet
-from frazil.transaction.verification import RecordedChecksums, verify
+from frazil.transaction.verification import RecordedChecksums, check_checksum
 from frazil.transaction.working import WorkingState
 
 MISSING: Final = int(ChunkType.uninitialized)
@@ -245,7 +245,7 @@ def _verify(
     for row, name, known in zip(rows.tolist(), names, recorded, strict=True):
         start = int(at[row])
         try:
-            verify(memory[start : start + int(refs.length[row])], known, CHUNKS + name)
+            check_checksum(memory[start : start + int(refs.length[row])], known, CHUNKS + name)
         except FormatError as error:
             raise error.of_chunk(*refs.chunk(row)) from None
 

@@ -120,15 +120,15 @@ def _from_v1(context: Context, to: int, *, apply: bool) -> Answer:
     from frazil.maintenance.upgrade import upgrade_v1_to_v2
     from frazil.upgrading.source import cannot, target_generation
 
-    spec = context.generation.spec
-    if target_generation(to).spec < 2:
-        raise cannot(f"this repository has {context.generation.title} already")
+    generation = context.generation
+    if not target_generation(to).repo_object:
+        raise cannot(f"this repository has {generation.title} already")
     with running("Reading the history"):
         upgrade_v1_to_v2(context, dry_run=not apply)
-    data = {"url": context.place.url, "from_spec": spec, "to_spec": 2, "applied": apply}
+    data = {"url": context.place.url, "from_spec": generation.spec, "to_spec": 2, "applied": apply}
 
     def show(screen: Screen) -> None:
-        if spec == 2:
+        if generation.repo_object:
             screen.line("Only files of an interrupted upgrade are left to delete.")
         else:
             verb = "Upgraded" if apply else "Can be upgraded"

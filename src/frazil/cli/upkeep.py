@@ -122,8 +122,8 @@ def inspect(url: Url, key: Key = None) -> Answer:
     Without KEY: the snapshot file of a URL with @REF, else the file that the repository begins
     with.
     """
-    from frazil.commit.by_repo_object import REPO_KEY
     from frazil.commit.file_refs import FileRefs
+    from frazil.formats.repo_info import REPO_KEY
     from frazil.maintenance.inspect import inspect_file
     from frazil.storage.assets import SNAPSHOTS
 

@@ -6,7 +6,8 @@ its report is shown. Types, defaults and help are those of the verb; what the si
 
 Other commands are functions, because a row would be longer: those that only look; `init`, `reset`,
 `branch` and `tag`, as the official methods return no report; `du` and `upgrade`, which do different
-things by their options; `fsck` and `repair`, which must work where no repository can be opened.
+things by their options; `fsck` and `repair`, which must work where no repository can be opened;
+`clone`, `export`, `import` and `ingest`, which have two places, one of them often no repository.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _work(command: Command) -> Callable[..., Answer]:
     taken = [verb.parameters[name] for name in command.takes.split()]
     can_try = "dry_run" in verb.parameters
     kind = verb.parameters[branch].kind if branch else ""
-    any_version = kind.startswith("Version")
+    any_version = kind.startswith("VersionName")
 
     def work(url: str, apply: bool = True, **texts: Any) -> Answer:  # noqa: ANN401  (typer's)
         given = {each.name: _read(each, texts[each.name]) for each in taken}
@@ -151,7 +152,7 @@ def _declared(command: Command, parameter: Parameter) -> tuple[Any, object]:
     kind = TYPES.get(parameter.kind, str if is_required else str | None)
     help_text = parameter.help[:1].upper() + parameter.help[1:]
     if parameter.by_name:
-        metavar = "VERSION" if "Version" in parameter.kind else None
+        metavar = "VERSION" if "VersionName" in parameter.kind else None
         return Annotated[kind, typer.Option(_flag(name), metavar=metavar, help=help_text)], default
     said = typer.Argument(metavar=name.upper(), help=help_text, show_default=False)
     return Annotated[kind, said], default

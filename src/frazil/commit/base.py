@@ -39,7 +39,6 @@ from frazil.model.values import SnapshotInfo
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
 MAIN: Final = "main"
-REPO_KEY: Final = "repo"
 OVERWRITTEN: Final = "overwritten/"
 MINIMUM_AGE: Final = timedelta(days=1)
 """How old an object must be to be deleted; a younger one may belong to an open session."""

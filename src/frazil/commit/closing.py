@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from frazil.commit.base import REPO_KEY
 from frazil.errors import ConflictError, ErrorKind, ReadOnlyError
-from frazil.formats.repo_info import decode_repo_info
+from frazil.formats.repo_info import REPO_KEY, decode_repo_info
 from frazil.model.history import RepoAvailability, RepoInfo
 from frazil.storage.base import Storage
 

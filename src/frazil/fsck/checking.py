@@ -10,12 +10,13 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from frazil.commit.by_ref_file import RefFileRefs
-from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FormatError
 from frazil.formats.envelope import HEADER, has_checksum
 from frazil.formats.legacy.dialects import STATE_FILES
 from frazil.formats.ref_files import REFS
+from frazil.formats.repo_info import REPO_KEY
 from frazil.fsck.files import FsckTarget, RepositoryFiles, open_anyway
 from frazil.fsck.findings import MAX_FINDINGS, OLD_RULES, REFERENCES, RULES, Code, Finding, Report
 from frazil.fsck.history import (

@@ -16,7 +16,6 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from frazil.commit.base import MAIN
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import (
     ErrorKind,
     FormatError,
@@ -33,6 +32,7 @@ from frazil.formats.legacy.header import is_sealed
 from frazil.formats.manifest import Manifest, decode_manifest
 from frazil.formats.ref_files import REFS, branch_key
 from frazil.formats.refs import CHUNK_ID, INDEX, INLINE, LOCATION, PACKED, ref_groups
+from frazil.formats.repo_info import REPO_KEY
 from frazil.formats.snapshot import decode_snapshot
 from frazil.formats.snapshot_nodes import SMALLEST_NODE
 from frazil.formats.txlog import decode_log

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.commit.base import MAIN, OVERWRITTEN
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.config_codec import config_from_yaml
 from frazil.formats.ref_files import branch_key
+from frazil.formats.repo_info import REPO_KEY
 from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.history import circle_in
 from frazil.fsck.log_rules import changed_between

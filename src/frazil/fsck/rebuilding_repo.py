@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from frazil.commit.base import MAIN, OVERWRITTEN
-from frazil.commit.by_repo_object import REPO_KEY, first_repo_info
+from frazil.commit.repo_object import first_repo_info
 from frazil.errors import SnapshotNotFoundError
-from frazil.formats.repo_info import snapshot_table
+from frazil.formats.repo_info import REPO_KEY, snapshot_table
 from frazil.fsck.files import RepositoryFiles, content_of
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.parents import PlacedSnapshots, find_parents

@@ -12,9 +12,10 @@ from functools import partial
 
 from frazil.commit.base import MAIN, OVERWRITTEN, YEAR_3000_MS, now_micros
 from frazil.commit.by_ref_file import JSON_FILE
-from frazil.commit.by_repo_object import REPO_KEY, Edit, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
 from frazil.commit.file_refs import FileRefs
+from frazil.commit.repo_object import Edit
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -23,7 +24,7 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.formats.ref_files import encode_ref
-from frazil.formats.repo_info import encode_repo_info
+from frazil.formats.repo_info import REPO_KEY, encode_repo_info
 from frazil.formats.snapshot import decode_snapshot
 from frazil.fsck.files import FsckTarget, RepositoryFiles, content_of, open_anyway
 from frazil.fsck.findings import Finding

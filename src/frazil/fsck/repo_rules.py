@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Final
 
 from frazil.commit.base import MAIN, OVERWRITTEN
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.commit.config_file import CONFIG_KEY, read_config
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.flatbuf.reader import I32, U32, Table
@@ -24,7 +23,7 @@ from frazil.formats.ref_files import (
     decode_ref,
     parse_ref_key,
 )
-from frazil.formats.repo_info import SPECS, decode_repo_info
+from frazil.formats.repo_info import REPO_KEY, SPECS, decode_repo_info
 from frazil.fsck.files import ascends, metadata_order, open_root
 from frazil.fsck.findings import Code, Finding
 from frazil.ids import SnapshotId

@@ -16,8 +16,9 @@ from datetime import datetime, timedelta
 
 from frazil.arrays import Mask
 from frazil.commit.base import MAIN, attempts
-from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs
+from frazil.commit.repo_object import Edit
 from frazil.errors import ConflictError, InternalError, RefNotFoundError
 from frazil.formats.snapshot import decode_snapshot
 from frazil.ids import SnapshotId

@@ -63,7 +63,7 @@ class FileHistory:
             current = entry.parent_id
 
     def newest_first(self, rows: U8) -> npt.NDArray[np.intp]:
-        """The order in which snapshots come after none of their descendants, newest first."""
+        """The order of snapshots by time, newest first: descendants come before their ancestors."""
         times = [
             known.entry.flushed_at if (known := self.known.get(SnapshotId(bytes(row)))) else 0
             for row in rows

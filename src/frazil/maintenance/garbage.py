@@ -13,8 +13,9 @@ from itertools import chain
 
 import numpy as np
 
-from frazil.commit.by_repo_object import Edit, RepoObjectRefs, require_online
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import Expired, FileRefs, no_roots
+from frazil.commit.repo_object import Edit, require_online
 from frazil.errors import InternalError
 from frazil.ids import SnapshotId
 from frazil.maintenance.candidates import PHASES, Candidates

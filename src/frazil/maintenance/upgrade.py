@@ -18,9 +18,10 @@ from typing import Final
 
 from frazil.commit.base import MAIN, attempts, create_object, later_than
 from frazil.commit.by_ref_file import JSON_FILE, RefFileRefs
-from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.closing import UNDER_WAY, being_undone, is_under_way, taken_over
 from frazil.commit.config_file import CONFIG_KEY
+from frazil.commit.repo_object import create_repo_object
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -44,7 +45,7 @@ from frazil.formats.ref_files import (
     tag_key,
     tombstone_key,
 )
-from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
+from frazil.formats.repo_info import REPO_KEY, decode_repo_info, encode_repo_info, snapshot_table
 from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.reconstructed_log import RefLineages, synthetic_log

@@ -16,9 +16,9 @@ import numpy as np
 
 from frazil.commit.base import OVERWRITTEN, attempts
 from frazil.commit.by_ref_file import RefFileRefs
-from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.repo_object import Edit
 from frazil.errors import (
-    ConflictError,
     ErrorKind,
     FrazilError,
     InternalError,
@@ -32,23 +32,21 @@ from frazil.ids import SnapshotId, crockford_many, node_path
 from frazil.maintenance.at_work import TrashWork, WorkNote, at_work
 from frazil.maintenance.chunk_statistics import forget_erased, left_to_tell
 from frazil.maintenance.deleting import DeleteLimits, deletable_before, delete_keys, require_old
-from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet, id_rows
 from frazil.maintenance.listing import Objects
 from frazil.maintenance.trash import TRASH, batch_name, put_aside, put_back
 from frazil.masking import shown_url
-from frazil.model.history import RepoInfo, SnapshotTable, UpdateType
+from frazil.model.history import UpdateType
 from frazil.purging import erasing
 from frazil.purging.erasing import Erasure
 from frazil.purging.finding import (
     PurgeMatches,
     all_ranges,
     find,
-    keys_of_kind,
-    known_history,
     snapshot_blobs,
     stored_snapshots,
 )
+from frazil.purging.moving_refs import is_known, move_refs, ref_targets
 from frazil.purging.records import PurgeReport, PurgeTarget, Verification, parse_region
 from frazil.purging.rewriting import Rewriter
 from frazil.purging.snapshot_bytes import holds_ids
@@ -220,14 +218,7 @@ def _rewrite(
             raise
         rewriter.write(found)
         rewriter.require_written()
-        match context.refs:
-            case RepoObjectRefs() as refs:
-                is_done = _swap_repo_object(refs, found, rewriter)
-            case RefFileRefs() as refs:
-                is_done = _swap_files(context, refs, found, rewriter)
-            case _:
-                raise InternalError("unknown way to keep refs")
-        if is_done:
+        if move_refs(context, found, rewriter):
             return found
         # Another process has committed: only its new files have to be searched.
         found = _joined(found, find(context, found.target, rewriter.written))
@@ -246,71 +237,6 @@ def _joined(old: PurgeMatches, new: PurgeMatches) -> PurgeMatches:
     return new
 
 
-def _swap_repo_object(refs: RepoObjectRefs, found: PurgeMatches, rewriter: Rewriter) -> bool:
-    """Replace snapshots in the repo object; False if it lists some that were not examined."""
-    is_done = False
-
-    def change(info: RepoInfo) -> Edit | None:
-        nonlocal is_done
-        is_done = False
-        known = {*found.history, *rewriter.ids.values()}
-        if any(one not in known for one in info.snapshots):
-            return None
-        is_done = True
-        if not any(one in rewriter.ids for one in info.snapshots) and not any(
-            log in rewriter.ids
-            for entry in info.snapshots.entries()
-            for log in entry.pruned_ancestor_tx_logs
-        ):
-            return None
-        entries = [rewriter.entry(entry) for entry in info.snapshots.entries()]
-        ids = rewriter.ids
-        return Edit(
-            UpdateType.GCRan(),
-            {
-                "snapshots": SnapshotTable.of(entries, info.snapshots.codec),
-                "branches": {name: ids.get(at, at) for name, at in info.branches.items()},
-                "tags": {name: ids.get(at, at) for name, at in info.tags.items()},
-            },
-        )
-
-    refs.edit(change)
-    return is_done
-
-
-def _swap_files(
-    context: Context, refs: RefFileRefs, found: PurgeMatches, rewriter: Rewriter
-) -> bool:
-    """Move each ref to the snapshot that replaces its own; False when one has moved meanwhile.
-
-    An expiry at the same time rewrites old snapshots and then checks whether refs have moved. We
-    move refs and then check the snapshots. So at least one of the two notices the other.
-    """
-    try:
-        for name, at in refs.branches().items():
-            if at in rewriter.ids:
-                refs.reset_branch(name, rewriter.ids[at], at)
-        for name, target in [*refs.tags().items(), *refs.deleted_tags()]:
-            if target is not None and target in rewriter.ids:
-                refs.move_tag(name, rewriter.ids[target], target)
-    except ConflictError:
-        return False
-    files = read_file_history(context.assets).known
-    rewriter.follow({one: files[one].entry for one in rewriter.ids if one in files})
-    return _is_known(context, found, rewriter)
-
-
-def _is_known(context: Context, found: PurgeMatches, rewriter: Rewriter) -> bool:
-    """Whether all of history was looked at, and all snapshot files beside it."""
-    known = {*found.history, *rewriter.ids.values()}
-    if not all(one in known for one in known_history(context)):
-        return False
-    if not isinstance(context.refs, RefFileRefs):
-        return True
-    keys = keys_of_kind(context.storage, SNAPSHOTS)
-    return all(key in found.seen or key in rewriter.written for key in keys)
-
-
 # --- bytes ---
 
 
@@ -325,7 +251,7 @@ def _is_settled(
     """
     if not isinstance(context.refs, RefFileRefs):
         context.refs.require_online()
-        return _is_known(context, found, rewriter)
+        return is_known(context, found, rewriter)
     loose = (key[len(SNAPSHOTS) :] for key in found.loose if key.startswith(SNAPSHOTS))
     old = {*(one for one in rewriter.ids if one in found.history), *map(SnapshotId.parse, loose)}
     ids = id_rows(sorted(old))
@@ -334,7 +260,7 @@ def _is_settled(
     try:
         if report.failed:
             raise StorageError(f"a snapshot would not go: {report.errors[0]}")
-        if old.isdisjoint(_targets(context.refs)) and _is_known(context, found, rewriter):
+        if old.isdisjoint(ref_targets(context.refs)) and is_known(context, found, rewriter):
             return True
     except FrazilError as error:
         put_back(context, batch, SNAPSHOTS)
@@ -343,11 +269,6 @@ def _is_settled(
     else:
         put_back(context, batch, SNAPSHOTS)
     return False
-
-
-def _targets(refs: RefFileRefs) -> set[SnapshotId]:
-    deleted = {target for _, target in refs.deleted_tags() if target is not None}
-    return refs.present_roots() | deleted
 
 
 def _destroy(

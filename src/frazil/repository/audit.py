@@ -18,7 +18,7 @@ from frazil.errors import AuditFailedError, ConflictError, ErrorKind, FrazilErro
 from frazil.ids import SnapshotId
 from frazil.model.history import Metadata
 from frazil.model.values import ConflictSolver, SessionMode
-from frazil.operations import Effect, Version, verb
+from frazil.operations import Effect, VersionName, verb
 from frazil.repository.checks import AuditReport, Check, CheckFunction, as_checks, run_checks
 from frazil.repository.reports import Namespace
 from frazil.session import Session
@@ -103,7 +103,7 @@ class Audit(Namespace):
     @verb(Effect.READS)
     def verify(
         self,
-        version: Version | None = None,
+        version: VersionName | None = None,
         *,
         virtual: bool = False,
         runner: Runner | None = None,
@@ -125,7 +125,7 @@ class Audit(Namespace):
     @verb(Effect.CHANGES)
     def analyze(
         self,
-        version: Version = "main",
+        version: VersionName = "main",
         path: str = "/",
         *,
         dry_run: bool = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -29,13 +29,11 @@ from frazil.repository.upkeep import UpkeepMethods
 from frazil.repository.versions import Versions
 from frazil.storage.base import Storage, require_deleted
 from frazil.storage.by_url import storage_from_url
-from frazil.storage.credentials import AnyCredential
 from frazil.storage.trust import own_containers
+from frazil.storage.virtual import Authorized
 from frazil.transaction.context import make_context
 
 log = logging.getLogger("frazil.repository")
-
-Authorized = Mapping[str, AnyCredential | None]
 
 
 def _chosen(version: SpecVersion | int | str | None) -> Generation:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from frazil.async_twins import async_twin
-from frazil.operations import Effect, Version, verb
+from frazil.operations import Effect, VersionName, verb
 from frazil.repository.reports import Namespace
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ class Versions(Namespace):
     @verb(Effect.CHANGES)
     def merge(
         self,
-        source: Version,
+        source: VersionName,
         into: str = "main",
         *,
         message: str | None = None,
         policy: Policy = "fail",
         ff: FastForward = True,
-        base: Version | None = None,
+        base: VersionName | None = None,
         dry_run: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> MergeReport:
@@ -65,7 +65,7 @@ class Versions(Namespace):
     @verb(Effect.CHANGES)
     def cherry_pick(
         self,
-        snapshot: Version,
+        snapshot: VersionName,
         onto: str = "main",
         *,
         message: str | None = None,
@@ -95,7 +95,7 @@ class Versions(Namespace):
     @verb(Effect.CHANGES)
     def revert(
         self,
-        snapshot: Version,
+        snapshot: VersionName,
         on: str = "main",
         *,
         message: str | None = None,
@@ -126,8 +126,8 @@ class Versions(Namespace):
     def squash(
         self,
         branch: str,
-        after: Version,
-        to: Version | None = None,
+        after: VersionName,
+        to: VersionName | None = None,
         *,
         message: str | None = None,
         dry_run: bool = False,
@@ -158,7 +158,7 @@ class Versions(Namespace):
         return squash(self._context, branch, first, newest, options=options)
 
     @verb(Effect.CHANGES)
-    def fast_forward(self, branch: str, to: Version, *, dry_run: bool = False) -> MergeReport:
+    def fast_forward(self, branch: str, to: VersionName, *, dry_run: bool = False) -> MergeReport:
         """Point a branch to a version that descends from its tip.
 
         Args:
@@ -176,8 +176,8 @@ class Versions(Namespace):
     @verb(Effect.READS)
     def diff_values(
         self,
-        before: Version,
-        after: Version,
+        before: VersionName,
+        after: VersionName,
         *,
         paths: Sequence[str] | None = None,
         max_samples: int = 10,

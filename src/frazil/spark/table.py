@@ -17,10 +17,10 @@ from frazil.spark.tuning import MANY_REFS
 from frazil.spark.upkeep.calls import call
 from frazil.spark.upkeep.fsck import fsck, verify
 from frazil.spark.upkeep.garbage import collect_garbage
-from frazil.spark.upkeep.procedure import PROCEDURES
+from frazil.spark.upkeep.procedure import procedure_named
 from frazil.spark.upkeep.procedure_methods import ProcedureMethods
 from frazil.spark.upkeep.space import storage
-from frazil.spark.upkeep.verbs import ORPHAN_AGE, TABLE, as_age, as_time
+from frazil.spark.upkeep.verbs import ORPHAN_AGE, as_age, as_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,10 +87,10 @@ class FrazilTable(ProcedureMethods):
     ) -> DataFrame:
         """Run a procedure by its name."""
         given = {name: value for name, value in arguments.items() if value is not None}
-        can_spread = procedure in TABLE and TABLE[procedure].can_spread
-        runner = SparkRunner(self._spark) if can_spread and self._is_large() else None
+        known = procedure_named(procedure)
+        runner = SparkRunner(self._spark) if known.can_spread and self._is_large() else None
         rows = call(procedure, self._url, self._options, runner=runner, **given)
-        return local_frame(self._spark, rows, PROCEDURES[procedure].returns)
+        return local_frame(self._spark, rows, known.returns)
 
     def remove_orphan_files(
         self,
@@ -130,7 +130,7 @@ class FrazilTable(ProcedureMethods):
         )
         place = location_of(self._url, self._options).location.storage().url.rstrip("/")
         rows = [(f"{place}/{key}",) for key in sorted(keys)]
-        return local_frame(self._spark, rows, PROCEDURES["remove_orphan_files"].returns)
+        return local_frame(self._spark, rows, procedure_named("remove_orphan_files").returns)
 
     vacuum = remove_orphan_files
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from frazil.masking import HIDDEN
 from frazil.model.display import Field, HasRepr, Verbatim
 from frazil.naming import dotted
 
 C = TypeVar("C")
 
-MASK: Final = Verbatim("****")
+MASK: Final = Verbatim(HIDDEN)
 
 
 class _Family(type):
@@ -111,7 +112,7 @@ class S3StaticCredentials(_Bare):
     def _shown_fields(self) -> Iterable[Field]:
         """The first letters of the key, everything else hidden."""
         return (
-            Field("access_key_id", Verbatim(f"{self.access_key_id[:4]}****")),
+            Field("access_key_id", Verbatim(f"{self.access_key_id[:4]}{HIDDEN}")),
             Field("secret_access_key", MASK),
             Field("session_token", None if self.session_token is None else MASK),
             Field("expires_after", _moment(self.expires_after)),

@@ -16,11 +16,11 @@ from uuid import uuid4
 import pytest
 
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
+from frazil.storage.assets import CHUNK
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, Version, Written
 
 RACERS = 6
 TEN = b"0123456789"
-CHUNK = Attributes(is_chunk=True, is_unnamed=True)
 ODD_KEYS = (
     "refs/branch.with space/ref.json",
     "refs/branch.a:b!c/ref.json",

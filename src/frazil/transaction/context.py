@@ -24,7 +24,7 @@ from frazil.storage.trust import NOTHING, Trust
 from frazil.storage.virtual import Containers
 from frazil.storage.wrapped import IMMUTABLE, SNAPSHOTS_CHANGE, with_disk_cache
 from frazil.transaction.tuning import MANY_REFS, REFS_AT_ONCE
-from frazil.transaction.verification import RecordedChecksums, verify_one
+from frazil.transaction.verification import RecordedChecksums, check_one_checksum
 
 if TYPE_CHECKING:
     from frazil.storage.legacy.opening import LegacyRepository
@@ -74,7 +74,7 @@ class Context:
             case NativeRef(length=length):
                 data = self.assets.chunk(ref, start, length if end is None else end)
                 if self.checksums is not None and len(data) == length:
-                    verify_one(self.checksums, ref, data)
+                    check_one_checksum(self.checksums, ref, data)
                 return data
             case VirtualRef():
                 return self.containers.fetch(ref, start, end)

@@ -44,7 +44,7 @@ def crc32c(data: Bytes) -> int:
     return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
 
 
-def verify(data: Bytes, recorded: Collection[int], key: str) -> None:
+def check_checksum(data: Bytes, recorded: Collection[int], key: str) -> None:
     """Compare the bytes of a chunk with what is on record; a chunk without a record passes.
 
     Raises:
@@ -59,8 +59,8 @@ def verify(data: Bytes, recorded: Collection[int], key: str) -> None:
         )
 
 
-def verify_one(checksums: RecordedChecksums, ref: NativeRef, data: Bytes) -> None:
+def check_one_checksum(checksums: RecordedChecksums, ref: NativeRef, data: Bytes) -> None:
     """The same for one chunk."""
     chunk_id = np.frombuffer(bytes(ref.chunk_id), np.uint8).reshape(1, -1)
     (recorded,) = checksums.of(chunk_id, np.array([ref.offset]), np.array([ref.length]))
-    verify(data, recorded, chunk_key(ref.chunk_id))
+    check_checksum(data, recorded, chunk_key(ref.chunk_id))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from frazil.commit.base import MAIN, attempts, create_object, now_micros
 from frazil.commit.by_numbered_files import NumberedRefs
@@ -16,14 +15,13 @@ from frazil.formats.legacy.g1_state import move_away
 from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.refs import encode_ref
+from frazil.formats.ref_files import NOWHERE
 from frazil.ids import SnapshotId, crockford
 from frazil.maintenance.upgrade import RefSet
 from frazil.model.config import StorageRetriesSettings
 from frazil.storage.base import Fetched, LostRace, require_deleted
 from frazil.storage.legacy.g1 import StateFile
 from frazil.upgrading.source import UpgradeSource, cannot, marker
-
-NOWHERE: Final = SnapshotId(bytes(SnapshotId.width))
 
 
 def require_no_other(source: UpgradeSource, target: Generation) -> None:

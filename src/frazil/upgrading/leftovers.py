@@ -9,13 +9,15 @@ from typing import Final
 from frazil.commit.base import MAIN, create_object
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_ref_file import JSON_FILE
-from frazil.commit.by_repo_object import REPO_KEY, RepoObjectRefs, create_repo_object
+from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
+from frazil.commit.repo_object import create_repo_object
 from frazil.errors import ErrorKind, ReadOnlyError, SnapshotNotFoundError
 from frazil.formats.config_codec import config_from_map, config_map_to_yaml, config_to_map
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
+from frazil.formats.repo_info import REPO_KEY
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.deleting import BATCH
 from frazil.maintenance.upgrade import RefSet, is_whole, migrated, read_fenced

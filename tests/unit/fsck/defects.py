@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from frazil.commit.base import OVERWRITTEN, backup_name, now_micros
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.flatbuf.strided import encode_tables
 from frazil.flatbuf.writer import FlatWriter
 from frazil.formats.envelope import FileKind, seal, seal_table, unseal
 from frazil.formats.manifest import ARRAY_REFS, MANIFEST, encode_manifest
+from frazil.formats.repo_info import REPO_KEY
 from frazil.formats.snapshot import encode_snapshot
 from frazil.fsck import Code
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.flatbuf.reader import Buffer, Table
 from frazil.formats.envelope import HEADER, FileKind, seal, unseal
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
-from frazil.formats.repo_info import decode_repo_info, encode_repo_info
+from frazil.formats.repo_info import REPO_KEY, decode_repo_info, encode_repo_info
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.formats.txlog import decode_log, encode_log
 from frazil.ids import ManifestId, NodeId, SnapshotId

@@ -11,13 +11,13 @@ import pytest
 import zarr
 
 from frazil.commit.base import OVERWRITTEN
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import (
     ConflictError,
     FormatError,
     InvalidInputError,
     SnapshotNotFoundError,
 )
+from frazil.formats.repo_info import REPO_KEY
 from frazil.formats.snapshot import encode_snapshot
 from frazil.formats.txlog import encode_log
 from frazil.fsck import Code, RepairPlan, fsck, repair

@@ -85,6 +85,27 @@ def keys(storage: Storage, prefix: str = "") -> set[str]:
     return {item.key for item in storage.list(prefix)}
 
 
+def with_lost(storage: Storage, spec: Spec) -> tuple[Repository, list[str]]:
+    """A repository, and two commits that expired or, where none can, were of a deleted branch."""
+    repo = make(storage, spec)
+    expires = context_of(repo).generation.expires_snapshots
+    if not expires:
+        repo.create_branch("gone", repo.lookup_branch("main"))
+    lost = [put(repo, 0, value, "main" if expires else "gone") for value in (1, 2)]
+    last = put(repo, 0, 3)
+    put(repo, 1, 7)
+    if expires:
+        repo.expire_snapshots(written_at(repo, last))
+    else:
+        repo.delete_branch("gone")
+    return repo, lost
+
+
+def expired(storage: Storage, spec: Spec) -> Repository:
+    """The same without their ids."""
+    return with_lost(storage, spec)[0]
+
+
 def commit_refs(
     repo: Repository, refs: Mapping[Coordinates, ChunkRef], branch: str = MAIN
 ) -> SnapshotId:

@@ -120,14 +120,6 @@ def test_the_clock_of_the_store_counts(storage: MemoryStorage) -> None:
     assert collector.space.collect_planned(plan).chunks_deleted == 0
 
 
-def test_the_trash_is_kept_for_a_day(storage: MemoryStorage) -> None:
-    repo = littered(storage, 2)
-    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
-    repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
-    assert repo.space.empty_trash(later()).objects == 0
-    assert repo.space.empty_trash(later(), unsafe_minimum_age=AT_ONCE).objects == plan.objects
-
-
 @pytest.mark.parametrize("spec", [1, 2])
 def test_a_purge_of_what_was_just_written_is_refused(storage: MemoryStorage, spec: int) -> None:
     repo = littered(storage, spec)

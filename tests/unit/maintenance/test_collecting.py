@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.commit.by_repo_object import Edit, RepoObjectRefs
+from frazil.commit.by_repo_object import RepoObjectRefs
+from frazil.commit.repo_object import Edit
 from frazil.errors import FormatError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import RepoAvailability, UpdateType

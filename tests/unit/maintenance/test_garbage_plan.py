@@ -1,4 +1,4 @@
-"""Collections as plans: incremental ones, saved ones, and what is put aside."""
+"""Collections as plans: incremental ones and saved ones."""
 
 from __future__ import annotations
 
@@ -11,21 +11,28 @@ import pytest
 import zarr
 
 from frazil.bulk.write import write_region
-from frazil.errors import FormatError, InvalidInputError, NotFoundError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.maintenance.garbage_plan import GarbagePlan
-from frazil.maintenance.trash import TRASH
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
-from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
-from tests.support.generations import OLD, SAME_KEYS, Spec, needs_expiry, spec_id
+from tests.support.generations import SAME_KEYS, Spec, needs_expiry, spec_id
 from tests.support.stepping import InterruptedStorage, Moment
-from tests.unit.maintenance.samples import keys, later, make, put, values, written_at
+from tests.unit.maintenance.samples import (
+    expired,
+    keys,
+    later,
+    make,
+    put,
+    values,
+    with_lost,
+    written_at,
+)
 
 
 @pytest.fixture(params=SAME_KEYS, ids=spec_id)
@@ -45,27 +52,6 @@ class Counting(FaultyStorage):
     def list(self, prefix: str = ""):  # type: ignore[no-untyped-def]  # noqa: ANN201
         self.listed.append(prefix)
         return super().list(prefix)
-
-
-def with_lost(storage: MemoryStorage, spec: Spec) -> tuple[Repository, list[str]]:
-    """A repository, and two commits that expired or, where none can, were of a deleted branch."""
-    repo = make(storage, spec)
-    expires = context_of(repo).generation.expires_snapshots
-    if not expires:
-        repo.create_branch("gone", repo.lookup_branch("main"))
-    lost = [put(repo, 0, value, "main" if expires else "gone") for value in (1, 2)]
-    last = put(repo, 0, 3)
-    put(repo, 1, 7)
-    if expires:
-        repo.expire_snapshots(written_at(repo, last))
-    else:
-        repo.delete_branch("gone")
-    return repo, lost
-
-
-def expired(storage: MemoryStorage, spec: Spec) -> Repository:
-    """The same without their ids."""
-    return with_lost(storage, spec)[0]
 
 
 def test_what_expired_snapshots_left_is_found_without_listing_chunks(
@@ -249,46 +235,6 @@ def test_files_that_are_no_plans_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"\xff{")
     with pytest.raises(FormatError):
         GarbagePlan.load(tmp_path / "text")
-
-
-@pytest.mark.parametrize("spec", [*OLD, "g2-msgpack", *SAME_KEYS], ids=spec_id)
-def test_garbage_can_be_put_aside_and_brought_back(storage: MemoryStorage, spec: Spec) -> None:
-    repo = expired(storage, spec)
-    before = keys(storage) - keys(storage, "overwritten/")
-    plan = repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE)
-    files = {key: storage.get(key) for key in map(context_of(repo).key_in_place, plan.keys())}
-    done = repo.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
-    assert done.chunks_deleted == 2
-    assert garbage_of(repo) == set()
-    [batch] = repo.space.list_trash()
-    assert (batch.objects, batch.size_bytes) == (plan.objects, plan.size_bytes)
-    above = f"{TRASH}{batch.name}/"
-    assert {key.removeprefix(above): storage.get(key) for key in keys(storage, TRASH)} == files
-    with pytest.raises(NotFoundError):
-        repo.space.restore_trash("nothing")
-    assert Repository.open(storage).space.restore_trash(batch.name).objects == plan.objects
-    assert keys(storage) - keys(storage, "overwritten/") == before
-    assert {key: storage.get(key) for key in files} == files
-    assert repo.space.list_trash() == []
-    assert values(repo)[:2] == [3, 7]
-
-
-def test_the_trash_is_emptied_by_age(storage: MemoryStorage, spec: Spec) -> None:
-    repo = expired(storage, spec)
-    repo.space.collect_planned(
-        repo.space.plan_garbage(later(), unsafe_minimum_age=AT_ONCE),
-        quarantine=True,
-        unsafe_minimum_age=AT_ONCE,
-    )
-    early = datetime.now(UTC) - timedelta(days=7)
-    assert repo.space.empty_trash(early, unsafe_minimum_age=AT_ONCE).objects == 0
-    count = repo.space.list_trash()[0].objects
-    assert (
-        repo.space.empty_trash(later(), dry_run=True, unsafe_minimum_age=AT_ONCE).objects == count
-    )
-    assert repo.space.empty_trash(later(), unsafe_minimum_age=AT_ONCE).objects == count
-    assert keys(storage, TRASH) == set()
-    check_repository(repo)
 
 
 @pytest.mark.parametrize("incremental", [False, True])

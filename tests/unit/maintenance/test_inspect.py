@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 import zarr
 
 from frazil.errors import FormatError, InvalidInputError, SnapshotNotFoundError, StorageError
 from frazil.ids import ChunkId
-from frazil.maintenance.inspect import inspect_file, moment_of
+from frazil.maintenance.inspect import inspect_file
 from frazil.model.chunks import InlineRef, NativeRef, VirtualRef
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
@@ -172,15 +171,3 @@ def test_every_file_of_a_repository_can_be_shown_as_json(
 def test_damage_is_named(key: str, blob: bytes) -> None:
     with pytest.raises(FormatError, match=key):
         inspect_file(blob, key)
-
-
-@pytest.mark.parametrize(
-    ("micros", "text"),
-    [
-        (0, "2024-05-01T12:00:00Z"),
-        (120_000, "2024-05-01T12:00:00.120Z"),
-        (120_001, "2024-05-01T12:00:00.120001Z"),
-    ],
-)
-def test_times_have_as_many_digits_as_they_need(micros: int, text: str) -> None:
-    assert moment_of(datetime(2024, 5, 1, 12, 0, 0, micros, UTC)) == text

@@ -21,14 +21,12 @@ from frazil.errors import (
 )
 from frazil.ids import SnapshotId
 from frazil.merging import applying, three_way
-from frazil.merging.graph import Graph
 from frazil.merging.records import MergeReport, MergeStatus
 from frazil.model import lineage
 from frazil.model.history import RepoAvailability
 from frazil.model.lineage import MERGE_PARENTS, other_parents
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
-from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.branches import Branches, Edits
 from tests.support.nodes import array_document
@@ -449,14 +447,6 @@ class TestBadInput:
         assert repo.repository.versions.merge("dev", "main", dry_run=True).status == (
             MergeStatus.FAST_FORWARD
         )
-
-    def test_histories_without_a_common_snapshot(self, v2_repo: Branches) -> None:
-        """Expiry leaves roots that nobody else has only where history was edited by hand."""
-        repo = v2_repo
-        graph = Graph(context_of(repo.repository))
-        tip = SnapshotId.parse(repo.commit("dev", {"a/c/1": b"y"}))
-        alone = SnapshotId.random()
-        assert graph.common((tip,), (alone,), strict=False).bases == ()
 
     def test_errors_tell_what_it_was_about(self, repo: Branches) -> None:
         repo.commit("main", {"a/c/0": b"x"})

@@ -14,19 +14,15 @@ import pytest
 import zarr
 
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     ErrorKind,
     FormatError,
-    FrazilError,
     InvalidInputError,
-    NodeNotFoundError,
     ReadOnlyError,
     SessionStateError,
     StorageError,
 )
 from frazil.model.chunks import ChunkType
-from frazil.model.values import SessionMode
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.local import LocalStorage
@@ -360,85 +356,6 @@ def test_read_only_sessions_pickle(tmp_path: Path) -> None:
     assert values(store, "g/a") == b"ABCDEF"
     with pytest.raises(SessionStateError):
         session.fork()
-
-
-# --- moving ---
-
-
-def test_moves_keep_ids_and_data(newest: Repository) -> None:
-    start(newest)
-    before = newest.readonly_session("main")
-    session = newest.rearrange_session("main")
-    assert session.mode == SessionMode.rearrange
-    session.move("/g", "/elsewhere")
-    session.commit("moved")
-    after = newest.readonly_session("main")
-    assert after.get_node_id("/elsewhere/a") == before.get_node_id("/g/a")
-    assert contents(after)["elsewhere/a/c/3"] == b"D"
-    diff = newest.diff(from_snapshot_id=before.snapshot_id, to_branch="main")
-    assert diff.moved_nodes == [("/g", "/elsewhere"), ("/g/a", "/elsewhere/a")]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "error", "kind"),
-    [
-        ("/nope", "/x", NodeNotFoundError, ErrorKind.NODE_NOT_FOUND),
-        ("/g", "/g", SessionStateError, ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT),
-        ("/g", "/g/a/b", SessionStateError, ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT),
-        ("/", "/x", SessionStateError, ErrorKind.MOVE_INTO_SELF_OR_DESCENDANT),
-        ("/g/a", "/g", AlreadyExistsError, ErrorKind.MOVE_WONT_OVERWRITE),
-        ("/g/a", "/x/y", SessionStateError, ErrorKind.MOVE_DESTINATION_PARENT_MISSING),
-        ("relative", "/x", InvalidInputError, ErrorKind.INVALID_PATH),
-    ],
-)
-def test_impossible_moves_say_why(
-    newest: Repository, source: str, target: str, error: type[FrazilError], kind: ErrorKind
-) -> None:
-    start(newest)
-    session = newest.rearrange_session("main")
-    with pytest.raises(error) as caught:
-        session.move(source, target)
-    assert caught.value.kind == kind
-    assert not session.has_uncommitted_changes
-
-
-def test_each_session_kind_refuses_the_others_edits(newest: Repository) -> None:
-    start(newest)
-    with pytest.raises(SessionStateError) as caught:
-        newest.writable_session("main").move("/g", "/h")
-    assert caught.value.kind == ErrorKind.NON_REARRANGE_SESSION
-    with pytest.raises(ReadOnlyError):
-        newest.readonly_session("main").move("/g", "/h")
-    session = newest.rearrange_session("main")
-    with pytest.raises(SessionStateError) as caught:
-        write_keys(session, {"g/a/c/0": b"x"})
-    assert caught.value.kind == ErrorKind.REARRANGE_SESSION_ONLY
-    session.move("/g", "/h")
-    session.commit("moved")
-    with pytest.raises(ReadOnlyError):
-        write_keys(session, {"h/a/c/0": b"x"})
-
-
-def test_shift_moves_chunks_and_empties_what_they_left(newest: Repository) -> None:
-    start(newest)
-    session = newest.writable_session("main")
-    session.shift_array("/g/a", (2,))
-    session.commit("shifted")
-    assert values(newest.readonly_session("main").store, "g/a") == b"\0\0ABCD"
-
-
-def test_reindex_with_and_without_backward(newest: Repository) -> None:
-    start(newest)
-    session = newest.writable_session("main")
-    session.reindex_array("/g/a", lambda c: [c[0] + 1] if c[0] < 5 else None)
-    assert values(session.store, "g/a") == b"AABCDE"
-    session.discard_changes()
-    session.reindex_array(
-        "/g/a",
-        lambda c: [c[0] + 1] if c[0] < 5 else None,
-        lambda c: [c[0] - 1] if c[0] > 0 else None,
-    )
-    assert values(session.store, "g/a") == b"\0ABCDE"
 
 
 def test_losing_a_race_keeps_the_session_usable(repository: Repository) -> None:

@@ -14,7 +14,6 @@ import zarr
 
 import frazil
 from frazil.errors import InvalidInputError, RebaseFailedError
-from frazil.formats.zarr2 import zarr3_document
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.support.stepping import InterruptedStorage, Moment
@@ -48,19 +47,6 @@ def test_values_of_version_2_are_the_same_in_a_repository(tmp_path: Path, name: 
     found = zarr.open_array(store, path="v", mode="r")
     assert found.metadata.zarr_format == 3
     np.testing.assert_array_equal(np.asarray(found[...]), np.asarray(old["v"][...]))  # type: ignore[index]
-
-
-def test_filters_that_take_bytes_follow_the_bytes() -> None:
-    codecs = zarr3_document(
-        {
-            "shape": [4],
-            "chunks": [2],
-            "dtype": "<i4",
-            "filters": [{"id": "shuffle", "elementsize": 4}, {"id": "zlib", "level": 3}],
-        },
-        {},
-    )["codecs"]
-    assert [codec["name"] for codec in codecs] == ["bytes", "numcodecs.shuffle", "numcodecs.zlib"]
 
 
 def test_dimensions_and_missing_values_are_found_where_version_3_has_them(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 import frazil
-from frazil.commit.by_repo_object import REPO_KEY
 from frazil.errors import ConflictError, ErrorKind, SessionStateError, StorageError
+from frazil.formats.repo_info import REPO_KEY
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage

@@ -19,13 +19,13 @@ from frazil.errors import (
     NotFoundError,
     unsuitable,
 )
+from frazil.formats.zarr_meta import SHARDING
 from frazil.ids import child_path, node_path, parent_path
 from frazil.model.documents import document_of
 from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.session import Session
 from frazil.spelling import listed, meant, unknown
 
-SHARDING: Final = "sharding_indexed"
 NOTE: Final = "frazil.attributes"
 
 

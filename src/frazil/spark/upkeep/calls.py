@@ -47,7 +47,8 @@ MOVED: Final = columns(previous_snapshot_id=TEXT, current_snapshot_id=TEXT)
 REF: Final = columns(name=TEXT, type=TEXT, snapshot_id=TEXT)
 
 
-# --- moving branches ---
+# --- moving branches: no rows of the table of verbs, as each checks something else before the one
+# official method, `reset_branch` ---
 
 
 def _move(place: ProcedureTarget, to: str) -> list[ResultRow]:
@@ -129,7 +130,7 @@ def drop_tag(place: ProcedureTarget, tag: str) -> list[ResultRow]:
     return [(tag, "TAG", at)]
 
 
-# --- looking ---
+# --- looking: Iceberg's columns are no fields of a report ---
 
 
 @procedure("a snapshot and its ancestors", columns(snapshot_id=TEXT, timestamp=TIME))

@@ -121,16 +121,22 @@ def _rows(findings: Iterable[Finding]) -> Iterator[ResultRow]:
         yield level, str(each.code), each.target, each.path, each.detail, chunks, each.references
 
 
-# --- in SQL ---
+# --- in SQL: no row of the table of verbs, as `all_history` is two parameters of the verb ---
 
 
-@procedure("rules of the format that are broken", FINDINGS, name="fsck")
+@procedure("rules of the format that are broken", FINDINGS, name="fsck", can_spread=True)
 def fsck_procedure(
     place: ProcedureTarget, all_history: bool = True, deep: bool = False, virtual: bool = False
 ) -> Iterable[ResultRow]:
     """Findings of a whole repository, or of the version that the URL names."""
     refs = None if all_history else [place.snapshot()]
     report = checks.fsck(
-        place.repository, refs=refs, ancestors=all_history, deep=deep, virtual=virtual
+        place.repository,
+        refs=refs,
+        ancestors=all_history,
+        deep=deep,
+        virtual=virtual,
+        max_findings=sys.maxsize,
+        runner=place.runner,
     )
     return _rows(report.findings)

@@ -40,7 +40,7 @@ class ProcedureTarget:
     snapshot: Callable[[], str]
     """the snapshot that the URL means"""
     runner: Runner | None = None
-    """what does the work of verbs that let others do it"""
+    """what does the work of procedures that can spread it"""
 
     def at(self, version: str | None) -> str:
         """The snapshot of a version, or of the URL."""
@@ -61,6 +61,8 @@ class Procedure:
     """whether it works on the branch that the URL names"""
     changes: bool
     """whether it changes the repository"""
+    can_spread: bool
+    """whether a runner can do a part of the work"""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -81,6 +83,7 @@ def procedure(
     name: str | None = None,
     on_branch: bool = False,
     changes: bool = False,
+    can_spread: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function of a `ProcedureTarget` to add it to the table."""
 
@@ -88,7 +91,7 @@ def procedure(
         _, *own = inspect.signature(function).parameters.values()
         called, signature = name or function.__name__, inspect.Signature(own)
         PROCEDURES[called] = Procedure(
-            called, signature, returns, function, meaning, on_branch, changes
+            called, signature, returns, function, meaning, on_branch, changes, can_spread
         )
         return function
 

@@ -79,11 +79,6 @@ class VerbProcedure:
     """how long ago a time is that is not given"""
     defaults: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def can_spread(self) -> bool:
-        """Whether others can do a part of the work: the verb takes a runner."""
-        return "runner" in VERBS[self.verb.partition("(")[0]].parameters
-
     def known(self, name: str) -> Procedure:
         """The procedure."""
         verb, _, branch = self.verb.rstrip(")").partition("(")
@@ -93,15 +88,15 @@ class VerbProcedure:
         returns = columns(**{column: TYPES[kind] for column, kind, _ in found})
         run = partial(_run, self, VERBS[verb], branch, parameters)
         changes = VERBS[verb].effect is not Effect.READS
-        on_branch = bool(branch) and VERBS[verb].parameters[branch].kind != "Version"
-        signature = inspect.Signature(own)
-        return Procedure(name, signature, returns, run, self.meaning, on_branch, changes)
+        on_branch = bool(branch) and VERBS[verb].parameters[branch].kind != "VersionName"
+        signature, spreads = inspect.Signature(own), "runner" in VERBS[verb].parameters
+        return Procedure(name, signature, returns, run, self.meaning, on_branch, changes, spreads)
 
     def _declared(self, name: str, parameter: Parameter) -> inspect.Parameter:
         kind, default = parameter.kind, self.defaults.get(name, parameter.default)
         if self.ago is not None and kind == "datetime":
             kind, default = "datetime | None", None
-        annotation = ANNOTATIONS.get(kind, kind.replace("Version", "str"))
+        annotation = ANNOTATIONS.get(kind, kind.replace("VersionName", "str"))
         by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Parameter(name, by_place, default=default, annotation=annotation)
 
@@ -122,7 +117,7 @@ def _run(
 ) -> Iterable[ResultRow]:
     given: dict[str, Any] = {}
     if branch:
-        any_version = verb.parameters[branch].kind == "Version"
+        any_version = verb.parameters[branch].kind == "VersionName"
         given[branch] = place.snapshot() if any_version else place.branch
     for theirs, ours in parameters.items():
         value = texts[theirs]
