@@ -220,3 +220,16 @@ def test_a_commit_that_is_picked_after_those_before_it_expired_has_its_own_marks
     assert known(repository) == DONE
     repository.versions.cherry_pick(newest.id, "new")
     assert known(repository, "new") == Marks({"stream": 1})
+
+
+def test_merging_a_branch_that_is_behind_does_not_turn_a_series_back(
+    repository: Repository,
+) -> None:
+    """A batch is repeated if the newest commit that tells of its series has a smaller number."""
+    needs_documents(repository)
+    repository.create_branch("behind", ids(repository)[1])
+    write(repository, "elsewhere", 4, "behind")
+    repository.versions.merge("behind", "main")
+    newest = next(iter(repository.ancestry(branch="main")))
+    assert newest.message != "batch 1"
+    assert merged_marks([newest.metadata]).series == {"stream": 1}

@@ -110,18 +110,16 @@ def detect_conflicts(mine: Mine, theirs: Theirs) -> list[Conflict]:
 
 def _new_nodes(mine: Mine, theirs: Theirs) -> Iterator[Conflict]:
     ours, view = mine.changes, theirs.view
-    gone = ours.deleted_ids()
-    # A node they created where we deleted and created one is reported by `_deletes`.
-    replaced, fresh = {path for path, _ in ours.deleted()}, theirs.new_ids
+    replaced = {path for path, _ in ours.deleted()}
     for path in ours.new_paths():
-        there = view.get(path)
-        if there is not None and there.id not in gone | (fresh if path in replaced else set()):
+        # What is there now where we put another node in the place of one is told by `_deletes`.
+        if path not in replaced and view.get(path) is not None:
             yield Conflict(ConflictType.NewNodeConflictsWithExistingNode, path)
         invalid = _array_above(path, view) or _lost_parent(path, mine, view)
         if invalid is not None:
             yield Conflict(ConflictType.NewNodeInInvalidGroup, invalid)
     if ours.new_arrays:
-        parents = {parent_path(node.path) for node in theirs.new_nodes() if node.id not in gone}
+        parents = {parent_path(node.path) for node in theirs.new_nodes()}
         around = {path for parent in parents for path in _upward(parent)} - replaced
         for path in sorted(around & ours.new_arrays.keys()):
             yield Conflict(ConflictType.NewNodeInInvalidGroup, path)

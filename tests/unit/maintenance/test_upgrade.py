@@ -128,6 +128,24 @@ def test_old_refs_that_somebody_went_on_using_are_not_deleted(storage: MemorySto
     assert keys(storage, "refs/")
 
 
+def test_a_branch_that_an_old_client_makes_at_the_last_moment_is_told_and_not_deleted(
+    storage: MemoryStorage,
+) -> None:
+    repo = old(storage)
+    late = SnapshotId.parse(repo.writable_session("main").flush("by a client that knows only v1"))
+    key = branch_key("late", encoded=True)
+    race = InterruptedStorage(storage)
+    make_branch = Moment("list", "refs/", lambda: storage.put(key, encode_ref(late)))
+    # The repo object is written twice: to announce the upgrade, and with what the refs say.
+    race.moments = [Moment("put_if", "repo", lambda: race.moments.append(make_branch), call=2)]
+    with pytest.raises(SessionStateError, match="old client") as raised:
+        upgrade(Repository.open(race))
+    assert race.is_over
+    assert raised.value.facts["ref"] == "late"
+    assert key in keys(storage, "refs/")
+    assert_upgraded(storage)
+
+
 def test_a_session_from_before_cannot_commit_where_nobody_would_look(
     storage: MemoryStorage,
 ) -> None:

@@ -11,9 +11,11 @@ import pytest
 
 from frazil.errors import FrazilError
 from frazil.fsck import fsck
+from frazil.ids import SnapshotId
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.branches import Branches
 from tests.support.nodes import array_document, contents, group_document
 from tests.support.stepping import InterruptedStorage
@@ -50,6 +52,28 @@ def lose_history(storage: MemoryStorage, began: datetime) -> None:
     repository = Repository.open(storage)
     repository.expire_snapshots(datetime.now(UTC) + SOON)
     repository.garbage_collect(began, unsafe_minimum_age=timedelta(0))
+
+
+def lose_history_to_others(storage: MemoryStorage, began: datetime) -> None:
+    """The same by a program that keeps what refs reach and new files, not what new files need."""
+    repository = Repository.open(storage)
+    repository.expire_snapshots(datetime.now(UTC) + SOON)
+    tips = {repository.lookup_branch(name) for name in repository.list_branches()}
+    kept = {info.id for tip in tips for info in repository.ancestry(snapshot_id=tip)}
+    context = context_of(repository)
+    needed = {
+        str(file.id)
+        for one in kept
+        for file in context.assets.snapshot(SnapshotId.parse(one)).manifest_files
+    }
+    for folder, wanted in (("snapshots/", kept), ("manifests/", needed)):
+        storage.delete_many(
+            [
+                item.key
+                for item in [*storage.list(folder)]
+                if item.created_at < began and item.key.removeprefix(folder) not in wanted
+            ]
+        )
 
 
 def merge(made: Branches) -> Act:
@@ -118,3 +142,23 @@ def test_what_is_acknowledged_can_be_read(
             assert list(repository.ancestry(branch=branch))
         report = fsck(repository)
         assert report.is_sound, (call, report.findings)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("prepare", [squash, squash_all])
+def test_a_branch_is_not_squashed_to_what_another_program_has_collected(
+    prepare: Prepare, spec: int
+) -> None:
+    for call in calls_of(prepare, spec, 1):
+        storage, made = prepared(spec)
+        act = prepare(made)
+        inner, began = storage.inner, datetime.now(UTC)
+        assert isinstance(inner, MemoryStorage)
+        storage.before(call, partial(lose_history_to_others, inner, began))
+        with suppress(FrazilError):
+            act()
+        assert storage.is_over
+        repository = Repository.open(inner)
+        for branch in repository.list_branches():
+            for info in repository.ancestry(branch=branch):
+                assert contents(repository.readonly_session(snapshot_id=info.id)) is not None

@@ -391,6 +391,21 @@ def test_a_move_is_made_or_refused(theirs: Edit, solver: ConflictSolver) -> None
         mover.commit("moved", rebase_with=solver)
 
 
+@pytest.mark.parametrize("solver", [ConflictDetector(), BasicConflictSolver()])
+def test_a_chunk_written_to_an_array_that_was_shifted_meanwhile_is_not_left_behind(
+    repository: Repository, solver: ConflictSolver
+) -> None:
+    def shift(session: Session) -> None:
+        session.shift_array("/a", (1,))
+
+    session = race(repository, shift, setting(a__c__3=b"theirs"))
+    with pytest.raises(RebaseFailedError) as caught:
+        session.commit("shifted", rebase_with=solver)
+    found = [(conflict.conflict_type, conflict.path) for conflict in caught.value.conflicts]
+    assert found == [(ConflictType.ChunksUpdatedInUpdatedArray, "/a")]
+    assert contents(repository.readonly_session("main"))["a/c/3"] == b"theirs"
+
+
 def test_an_array_that_gets_other_axes_has_no_chunks_and_can_be_read(
     repository: Repository,
 ) -> None:
@@ -453,3 +468,31 @@ def test_a_rebase_that_fails_late_gives_up_none_of_our_chunks() -> None:
     with pytest.raises(RebaseFailedError):
         session.rebase(BasicConflictSolver(on_chunk_conflict=VersionSelection.UseTheirs))
     assert contents(session)["a/c/1"] == b"ours"
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_an_array_replaced_twice_meanwhile_is_replaced_or_refused_as_asked(
+    is_expired: bool,
+) -> None:
+    repository = Repository.create(MemoryStorage())
+    write_keys(first := repository.writable_session("main"), {"zarr.json": group_document()})
+    setting(a__zarr_json=array_document(4))(first)
+    first.commit("first")
+    replacing(a__zarr_json=array_document(4, fill_value=5))(
+        session := repository.writable_session("main")
+    )
+    for value in (1, 2):
+        replacing(a__zarr_json=array_document(4, fill_value=value), a__c__0=b"theirs")(
+            other := repository.writable_session("main")
+        )
+        other.commit("theirs")
+    if is_expired:
+        repository.expire_snapshots(datetime.now(UTC) + timedelta(seconds=1))
+    with pytest.raises(RebaseFailedError) as caught:
+        session.commit("ours", rebase_with=ConflictDetector())
+    kinds = {conflict.conflict_type for conflict in caught.value.conflicts}
+    assert kinds == {ConflictType.DeleteOfUpdatedArray}
+    session.commit("ours", rebase_with=BasicConflictSolver())
+    found = contents(repository.readonly_session("main"))
+    assert found.keys() == {"zarr.json", "a/zarr.json"}
+    assert json.loads(found["a/zarr.json"])["fill_value"] == 5

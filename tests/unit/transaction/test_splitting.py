@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -146,6 +147,20 @@ def test_what_the_configuration_says_counts() -> None:
     assert len(boxes(whole)) == 1
     unsplit = RepositoryConfig(manifest=ManifestConfig(splitting=ManifestSplittingConfig()))
     assert len(boxes(made(Repository.create(MemoryStorage(), config=unsplit), 300, 10))) == 1
+
+
+def test_a_chunk_far_out_in_a_huge_array_needs_no_memory_for_the_cells_before_it() -> None:
+    repository = Repository.create(MemoryStorage(), config=explicit(1))
+    session = repository.writable_session("main")
+    far = 2**27
+    write_keys(session, {"zarr.json": group_document(), "a/zarr.json": array_document(far)})
+    write_keys(session, {f"a/c/{far - 1}": b"far"})
+    tracemalloc.start()
+    session.commit("far out")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 50_000_000
+    assert list(boxes(repository).values()) == [((far - 1, far),)]
 
 
 def test_rewriting_manifests_follows_the_rule() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zarr
 
 from frazil.errors import FormatError
+from frazil.formats.legacy.g1_schemas import COORD_KEY
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
@@ -115,4 +118,19 @@ def test_coordinates_of_another_kind_are_told() -> None:
     session = Repository.open(storage).readonly_session("main")
     for path in ("line", "plane"):
         with pytest.raises(FormatError, match="undecided"):
+            zarr.open_array(session.store, path=path, mode="r")[...]
+
+
+def test_an_array_whose_references_were_made_for_another_rank_does_not_read_as_empty() -> None:
+    """A file that names how coordinates are encoded is believed, and may be wrong."""
+    storage = MemoryStorage()
+    G1(coords=lambda coords: encode_coord((*coords, 0))).write(storage, [line(), plane()])
+    for key in [item.key for item in storage.list("i/")]:
+        table = pq.read_table(pa.BufferReader(storage.get(key)))
+        named = {**(table.schema.metadata or {}), COORD_KEY: b"ovi1"}
+        pq.write_table(table.replace_schema_metadata(named), sink := pa.BufferOutputStream())
+        storage.put(key, sink.getvalue().to_pybytes())
+    session = Repository.open(storage).readonly_session("main")
+    for path in ("line", "plane"):
+        with pytest.raises(FormatError, match="another rank"):
             zarr.open_array(session.store, path=path, mode="r")[...]
