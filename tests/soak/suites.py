@@ -52,7 +52,7 @@ SUITES: Final = (
     Suite("commit races", ("tests/races/test_commit_races.py",)),
     Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),
-    Suite("changed files", ("tests/hostile",), share=5, goal=1_000_000),
+    Suite("changed files", ("tests/hostile",), share=7, goal=1_000_000),
     Suite(
         "damaged files",
         ("tests/ingestion/test_scan_fuzz.py",),

@@ -278,7 +278,7 @@ def changed_json(data: bytes, chance: random.Random) -> bytes | None:
         document = json.loads(data)
     except ValueError:
         return None
-    places = [*_places(document)]
+    places = _places(document)
     if not places:
         return json.dumps(chance.choice(VALUES)).encode()
     holder, name = chance.choice(places)
@@ -295,7 +295,7 @@ def _swapped(data: bytes, chance: random.Random) -> bytes | None:
         document = json.loads(data)
     except ValueError:
         return None
-    places = [*_places(document)]
+    places = _places(document)
     texts = [(holder, key) for holder, key in places if _is_document(holder[key])]
     if texts and chance.random() < 0.6:
         holder, key = chance.choice(texts)
@@ -311,11 +311,17 @@ def _swapped(data: bytes, chance: random.Random) -> bytes | None:
         return None
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401  (JSON)
-    if isinstance(value, (dict, list)):
-        for key, item in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
-            yield value, key
-            yield from _places(item)
+def _places(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401  (JSON)
+    """All values inside a document: what holds each, and its key there."""
+    found, holders = list[tuple[Any, Any]](), [value]
+    for holder in holders:
+        if isinstance(holder, dict):
+            found += [(holder, key) for key in holder]
+            holders += holder.values()
+        elif isinstance(holder, list):
+            found += [(holder, key) for key in range(len(holder))]
+            holders += holder
+    return found
 
 
 def _is_document(value: object) -> bool:

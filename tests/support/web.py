@@ -113,11 +113,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def web_server() -> Iterator[WebServer]:
+def web_server(port: int = 0) -> Iterator[WebServer]:
     """A server that lives as long as the block."""
     web = WebServer()
     handler = type("Handler", (_Handler,), {"web": web})
-    with ThreadingHTTPServer((HOST, 0), handler) as server:
+    with ThreadingHTTPServer((HOST, port), handler) as server:
         server.daemon_threads = True
         web.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

@@ -29,6 +29,7 @@ from frazil.ingestion.records import (
     state_mark,
 )
 from frazil.ingestion.sources import bad_file, display_url, local_path, look
+from frazil.ingestion.targets import ask_all
 
 MESSAGE: Final = 300
 """Libraries may tell a long story; so much of it is passed on."""
@@ -109,7 +110,7 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
             raise bad_file(f"two variables are called {variable.name!r}", task.url)
         _require_names(variable, task.url)
         _require_countable(variable, task.url)
-    variables = _marked(_settled(parsed.variables), task.url, identity)
+    variables, notes = _marked(_settled(parsed.variables), task, identity, options)
     if identity is None:
         from frazil.ingestion.parsers import folder_identity
 
@@ -123,7 +124,7 @@ def scan_file(task: ScanTask, options: Mapping[str, Any]) -> FileScan | SkippedF
         identity,
         tuple(variables),
         parsed.attributes,
-        parsed.notes,
+        parsed.notes + notes,
         task.group,
         task.allowed,
         tuple(sorted(choice.found)),
@@ -181,32 +182,60 @@ def _require_unchanged(url: str, identity: Identity, mark: bytes) -> None:
 
 
 def _marked(
-    variables: Sequence[FileVariable], url: str, identity: Identity | None
-) -> list[FileVariable]:
-    """Variables whose references lie within their files, with marks of files beside this one.
+    variables: Sequence[FileVariable],
+    task: ScanTask,
+    identity: Identity | None,
+    options: Mapping[str, Any],
+) -> tuple[list[FileVariable], tuple[str, ...]]:
+    """Variables whose references lie within their files, with marks of the other files.
 
-    Files on other machines are not asked for: there may be many.
+    Also notes on files of which nothing could be learned.
     """
-    known = {url: identity}
-    return [_within_files(variable, url, known) for variable in variables]
+    known = {task.url: identity}
+    named = {
+        location: None
+        for variable in variables
+        for location in _unmarked(variable)
+        if location not in known
+    }
+    known |= {location: look(location) for location in named if local_path(location) is not None}
+    distant = [location for location in named if local_path(location) is None]
+    known |= ask_all(distant, options)
+    unknown = [location for location in distant if location not in known]
+    notes = _unwatched(unknown)
+    return [_within_files(variable, task.url, known) for variable in variables], notes
+
+
+def _unmarked(variable: FileVariable) -> tuple[str, ...]:
+    """Files that references point to without telling their versions."""
+    refs = variable.references
+    return () if refs is None or refs.marks else refs.locations
+
+
+def _unwatched(unknown: Sequence[str]) -> tuple[str, ...]:
+    if not unknown:
+        return ()
+    files = display_url(unknown[0])
+    if len(unknown) > 1:
+        files = f"{files} and {len(unknown) - 1:,} more"
+    note = "files that references name were not asked for their versions, so that it will not be"
+    return (f"{note} noticed if they are replaced: {files}",)
 
 
 def _within_files(
-    variable: FileVariable, url: str, known: dict[str, Identity | None]
+    variable: FileVariable, url: str, known: Mapping[str, Identity | None]
 ) -> FileVariable:
     refs = variable.references
-    if refs is None or refs.marks or not refs.locations:
+    if refs is None or not _unmarked(variable):
         return variable
     is_there = refs.location >= 0
     ends = np.zeros(len(refs.locations), np.uint64)
     np.maximum.at(ends, refs.location[is_there], (refs.offset + refs.length)[is_there])
     for location, end in zip(refs.locations, ends.tolist(), strict=True):
-        if location not in known and local_path(location) is not None:
-            known[location] = look(location)
-            if known[location] is None:
-                detail = f"a file that references name is missing: {display_url(location)}"
-                raise bad_file(detail, url)
         found = known.get(location)
+        if found is None and location in known and location != url:
+            detail = f"a file that references name is missing: {display_url(location)}"
+            raise bad_file(detail, url)
         if found is not None and end > found.size:
             raise bad_file(
                 f"a chunk of {variable.name!r} ends at byte {end:,} of {display_url(location)},"

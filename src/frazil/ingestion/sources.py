@@ -30,7 +30,7 @@ from frazil.errors import ErrorKind, InvalidInputError, StorageError, invalid_op
 from frazil.ingestion.records import Identity
 from frazil.ingestion.tuning import CLIENTS_KEPT
 from frazil.masking import shown_url
-from frazil.model.config import StorageSettings
+from frazil.model.config import StorageRetriesSettings, StorageSettings, StorageTimeoutSettings
 from frazil.model.location import parse_location
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.clients import Clients
@@ -90,24 +90,30 @@ def root_of(url: str) -> str:
 # --- clients ---
 
 
-def client_for(url: str, options: Mapping[str, Any] | None = None) -> ObjectStore:
+def client_for(
+    url: str, options: Mapping[str, Any] | None = None, *, is_brief: bool = False
+) -> ObjectStore:
     """What reads the objects that share a bucket or host with a URL; kept in this process.
 
     `options` are those of `storage_from_url`, such as region, endpoint_url and anonymous, and
-    `redirect_hosts` of web servers.
+    `redirect_hosts` of web servers. A brief client gives up soon.
     """
     if url.startswith(FILE):
         return _LOCAL_CLIENT
     given = tuple(sorted((options or {}).items()))
-    return _client(root_of(url), given, config.get(ALLOWED))
+    return _client(root_of(url), given, config.get(ALLOWED), is_brief)
 
 
 _LOCAL_CLIENT: Final = LocalStore()
+_BRIEF: Final = StorageSettings(
+    retries=StorageRetriesSettings(3, 100, 1000),
+    timeouts=StorageTimeoutSettings(connect_timeout_ms=3000, operation_attempt_timeout_ms=10_000),
+)
 
 
 @lru_cache(maxsize=CLIENTS_KEPT)
-def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectStore:
-    """A client; the last argument is a process setting that is part of the cache key."""
+def _client(root: str, options: tuple[tuple[str, Any], ...], _: str, is_brief: bool) -> ObjectStore:
+    """A client; the third argument is a process setting that is part of the cache key."""
     given = dict(options)
     if ALLOWED in given and root.startswith(WEB):
         given["opts"] = {ALLOWED: given.pop(ALLOWED)}
@@ -116,7 +122,8 @@ def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectSt
         raise StorageError(
             "files cannot be read from this kind of store", kind=ErrorKind.STORAGE_CONFIG, url=root
         )
-    return Clients(storage.place, StorageSettings(), legacy_rooted_keys=False).reader
+    settings = _BRIEF if is_brief else StorageSettings()
+    return Clients(storage.place, settings, legacy_rooted_keys=False).reader
 
 
 def registry_for(url: str, options: Mapping[str, Any]) -> ObjectStoreRegistry[Any]:
@@ -130,14 +137,17 @@ def registry_for(url: str, options: Mapping[str, Any]) -> ObjectStoreRegistry[An
 # --- looking ---
 
 
-def look(url: str, options: Mapping[str, Any] | None = None) -> Identity | None:
+def look(
+    url: str, options: Mapping[str, Any] | None = None, *, is_brief: bool = False
+) -> Identity | None:
     """Size, ETag and time of a file; None if there is no such file, or it is a folder."""
     path = local_path(url)
     if path is not None:
         return _look_local(path)
     with reading(url):
         try:
-            found = obstore.head(client_for(url, options), key_of(url))
+            client = client_for(url, options, is_brief=is_brief)
+            found = obstore.head(client, key_of(url))
         except ABSENT:
             return None
     modified = found["last_modified"].timestamp()

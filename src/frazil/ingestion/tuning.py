@@ -17,6 +17,8 @@ TASK_BYTES: Final = 64 << 20
 """Bytes of values that a task which copies holds, unless a single chunk has more. Not measured."""
 REFS_BY_TASKS: Final = 1_000_000
 """The manifests of arrays with so many references are written by tasks. Not measured."""
+ASKED_AT_ONCE: Final = 32
+"""Requests for the versions of files that references name. Not measured."""
 
 # --- the processes that scan files ---
 

@@ -186,13 +186,19 @@ def read_index(place: Storage, decoding: bytes, *, strict: bool = False) -> Stat
     Raises:
         FormatError: with `strict`, a file is damaged.
     """
+    parts = _used(loaded(place, list_files(place, decoding), strict=strict))
+    return merged(parts) if parts else NOTHING
+
+
+def _used(found: Iterable[tuple[Listed, StructRows]]) -> list[StructRows]:
+    """The rows of files as long as there is room for them; a warning tells of the rest."""
     parts: list[StructRows] = []
-    for item, rows in _bounded(loaded(place, list_files(place, decoding), strict=strict)):
+    for item, rows in _bounded(found):
         if rows is None:
             log.warning("there are more statistics than are used, %s and others", item.key)
             break
         parts.append(rows)
-    return merged(parts) if parts else NOTHING
+    return parts
 
 
 def _bounded(
@@ -358,7 +364,7 @@ def read_checksums(place: Storage) -> Checksums:
             if rows is not None:
                 yield item, rows
 
-    parts = [rows for _, rows in _bounded(sound()) if rows is not None]
+    parts = _used(sound())
     rows = np.concatenate(parts) if parts else blank_rows(0)
     ranges = row_keys(rows, RANGE_WIDTH)
     order = np.argsort(ranges, kind="stable")

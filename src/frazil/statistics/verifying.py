@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 
@@ -14,11 +15,14 @@ from frazil.statistics.files import Checksums, read_checksums
 from frazil.statistics.records import blank_rows
 from frazil.storage.base import Storage
 
+log = logging.getLogger(__name__)
+
 
 class AnalyzedChecksums:
     """What `analyze` has recorded of the chunks of one repository.
 
-    It is read once, when the first chunk is: what is analyzed later is not compared.
+    It is read once, when the first chunk is: what is analyzed later is not compared. Neither are
+    chunks whose statistics are damaged or too many to be read; the log tells of them.
     """
 
     def __init__(self, place: Storage) -> None:
@@ -37,6 +41,8 @@ class AnalyzedChecksums:
         with self._lock:
             if self._read is None:
                 self._read = read_checksums(self._place)
+                for error in self._read.damaged:
+                    log.warning("chunks are not compared with damaged statistics: %s", error)
             return self._read
 
     def __reduce__(self) -> tuple[object, ...]:

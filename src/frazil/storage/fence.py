@@ -79,7 +79,7 @@ def fenced(addresses: Iterable[str], options: Mapping[str, str] | None = None) -
     given = options or {}
     kept = {name: value for name, value in given.items() if name != ALLOWED}
     hosts = {plain_host(address) for address in addresses} - {""}
-    if _has_proxy(hosts, given):
+    if has_proxy(hosts, given):
         return kept
     hosts |= {plain_host(host) for host in allowed_hosts(given)}
     return {**kept, "proxy_url": f"http://{NOWHERE}", "proxy_excludes": ",".join(sorted(hosts))}
@@ -119,7 +119,7 @@ def is_ip(host: str) -> bool:
     return True
 
 
-def _has_proxy(hosts: Iterable[str], options: Mapping[str, str]) -> bool:
+def has_proxy(hosts: Iterable[str], options: Mapping[str, str]) -> bool:
     """Whether requests to a host go through a proxy of the caller's."""
     if options.get("proxy_url") or any(os.environ.get(name) for name in _PROXIES):
         return True

@@ -26,6 +26,7 @@ from frazil.storage.credentials import (
     GcsStaticCredentials,
     Renewal,
 )
+from frazil.storage.reaching import require_listener
 from frazil.storage.s3_place import S3Place, set_fields
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class GcsPlace:
         asks = provider is None and not isinstance(self.credentials, GcsCredentials.Anonymous)
         base = config.get("base_url") or config.get("google_base_url")
         fence.require_address(f"{base or 'https://storage.googleapis.com'}/{self.bucket}")
+        if base:
+            require_listener(str(base), client.settings, extra)
         return GCSStore(
             self.bucket,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
@@ -172,6 +175,8 @@ class AzurePlace:
         base = config.get("endpoint")
         account = f"https://{self.account or 'account'}.blob.core.windows.net"
         fence.require_address(f"{base or account}/{self.container}")
+        if base:
+            require_listener(str(base), client.settings, extra)
         return AzureStore(
             self.container,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above
@@ -234,6 +239,7 @@ class HttpPlace:
     def open(self, client: Client, provider: Provider | None, *, rooted: bool) -> ObjectStore:
         """A live client."""
         _, extra = split_options(self.config)
+        require_listener(self.base_url, client.settings, extra)
         extra = _as_at(self.base_url, {"allow_http": "true", **extra})
         options = client.options([self.base_url], extra)
         return HTTPStore.from_url(

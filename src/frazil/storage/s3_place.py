@@ -23,6 +23,7 @@ from frazil.storage.credentials import (
     S3Credentials,
     S3StaticCredentials,
 )
+from frazil.storage.reaching import require_listener
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -143,6 +144,8 @@ class S3Place:
             config["aws_endpoint_url_s3"] = endpoint
         config["virtual_hosted_style_request"] = is_hosted
         fence.require_address(f"{endpoint or amazon}/{self.bucket}")
+        if endpoint:
+            require_listener(endpoint, client.settings, {})
         return S3Store(
             f"{self.bucket}/" if rooted else self.bucket,
             config=config,  # type: ignore[arg-type]  # a TypedDict, filled above

@@ -31,6 +31,7 @@ from frazil.storage.faults import shown_status, unreachable
 from frazil.storage.fence import ALLOWED, allowed_hosts, plain_host
 from frazil.storage.keys import byte_span
 from frazil.storage.places import HttpPlace
+from frazil.storage.reaching import require_listener
 from frazil.storage.tuning import IDLE_CONNECTIONS
 
 MAX_REDIRECTS: Final = 5
@@ -183,6 +184,7 @@ class WebClient:
         path = f"{self._path}/{quote(key)}"
         target = f"{path}?{self._query}" if self._query else path
         asked = _Request(self._home, method, target, dict(headers or {}), limit)
+        require_listener(self._url, self._settings, self._options)
         until = time.monotonic() + self._window_s
         for number in range(max_tries(self._settings)):
             try:

@@ -13,6 +13,7 @@ import zarr
 
 import frazil
 from frazil import FormatError, Repository, Session
+from frazil.statistics import files
 from frazil.storage.memory import MemoryStorage
 
 Read: TypeAlias = Callable[[Session], npt.NDArray[np.float32]]
@@ -115,3 +116,29 @@ def test_chunks_that_were_not_analyzed_are_read() -> None:
     session.array("a")[...] = ALL + 1
     session.commit("others")
     np.testing.assert_array_equal(by_bulk(opened(storage, verify=True)), ALL + 1)
+
+
+def test_damaged_statistics_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    written(storage, packed=True)
+    [item] = storage.list("frazil/statistics/")
+    storage.put(item.key, (storage.get(item.key) or b"")[:-3])
+    session = opened(storage, verify=True)
+    np.testing.assert_array_equal(by_bulk(session), ALL)
+    [told] = [each.getMessage() for each in caplog.records if "not compared" in each.getMessage()]
+    assert item.key in told
+    by_one(session)
+    assert len(caplog.records) == 1, "it is told once"
+
+
+def test_statistics_that_are_too_many_to_be_read_are_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = MemoryStorage()
+    written(storage, packed=True)
+    [item] = storage.list("frazil/statistics/")
+    storage.put(f"{item.key}2", storage.get(item.key) or b"")
+    for name in ("INDEX_ROWS", "FILE_ROWS"):
+        monkeypatch.setattr(files, name, 4)
+    np.testing.assert_array_equal(by_bulk(opened(storage, verify=True)), ALL)
+    assert "more statistics than are used" in caplog.text
