@@ -37,7 +37,11 @@ class Turns:
             folder, timeout_s=TURN_TIMEOUT_S, name=LINE_NAME, longest_pause_s=LINE_PAUSE_S
         )
         self._turn: Final = RootLock(
-            folder, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME, longest_pause_s=TURN_PAUSE_S
+            folder,
+            timeout_s=TURN_TIMEOUT_S,
+            name=TURN_NAME,
+            longest_pause_s=TURN_PAUSE_S,
+            queues=True,
         )
 
     @contextlib.contextmanager
