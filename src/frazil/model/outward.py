@@ -12,7 +12,7 @@ from typing import Final
 from frazil.ids import ObjectId
 from frazil.model import history
 from frazil.model.history import RepoAvailability, to_datetime, to_micros
-from frazil.model.snapshots import HistoryPage
+from frazil.model.snapshots import MAX_PAGE, HistoryPage
 from frazil.model.updates import UpdateType
 from frazil.model.values import (
     COMMIT_FIELDS,
@@ -25,6 +25,9 @@ from frazil.model.values import (
 
 _set_page: Final = vars(SnapshotInfo)["_page"].__set__
 _set_line: Final = vars(SnapshotInfo)["_line"].__set__
+_LINES: Final = tuple(range(MAX_PAGE))
+_AT_ONCE: Final = 256
+"""Commits made at a time: fewer than make Python collect garbage."""
 
 
 def snapshot_info(entry: history.SnapshotEntry) -> SnapshotInfo:
@@ -44,18 +47,29 @@ def snapshot_infos(pages: Iterable[HistoryPage]) -> Iterator[SnapshotInfo]:
 
 
 def _commits(pages: Iterable[HistoryPage]) -> Iterator[list[SnapshotInfo]]:
-    """The commits of each page; in long histories a loop over them would be felt."""
+    """The commits of each page; in long histories a loop over them would be felt.
+
+    A caller that lets go of them gets few at a time, whose memory is then used again.
+    """
     is_read = False
     for page in pages:
-        made = list(map(object.__new__, repeat(SnapshotInfo, len(page))))
         if is_read:  # a caller that read the fields of earlier commits will read these too
+            made = _new_commits(len(page))
             for commit, fields in zip(made, page.shown, strict=True):
                 commit.__dict__.update(zip(COMMIT_FIELDS, fields, strict=True))
+            yield made
         else:
-            deque(map(_set_line, made, range(len(page))), maxlen=0)
-            deque(map(_set_page, made, repeat(page)), maxlen=0)
-        yield made
+            for first in range(0, len(page), _AT_ONCE):
+                lines = _LINES[first : min(first + _AT_ONCE, len(page))]
+                made = _new_commits(len(lines))
+                deque(map(_set_line, made, lines), maxlen=0)
+                deque(map(_set_page, made, repeat(page)), maxlen=0)
+                yield made
         is_read = page.is_read
+
+
+def _new_commits(count: int) -> list[SnapshotInfo]:
+    return list(map(object.__new__, repeat(SnapshotInfo, count)))
 
 
 def manifest_file_info(entry: history.ManifestFile) -> ManifestFileInfo:

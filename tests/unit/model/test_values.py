@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import re
 from datetime import UTC, datetime, timedelta
@@ -73,6 +74,23 @@ def test_commits_of_a_history_are_read_when_they_are_looked_at() -> None:
     assert not hasattr(first, "no_such_field")
     assert repr(first) == repr(expected[-2])
     assert copy.copy(next(snapshot_infos(table.pages(ids[0])))) == expected[-1]
+
+
+def test_commits_that_nobody_keeps_are_few_at_a_time() -> None:
+    ids = [SnapshotId(n.to_bytes(12, "big")) for n in range(3000)]
+    entries = [
+        history.SnapshotEntry(one, parent, n, f"commit {n}", {})
+        for n, (one, parent) in enumerate(zip(ids, [None, *ids[:-1]], strict=True))
+    ]
+    table, most = snapshot_table(entries), 0
+    for number, _ in enumerate(snapshot_infos(table.pages(ids[-1]))):
+        if number % 100 == 0:
+            alive = sum(type(each) is SnapshotInfo for each in gc.get_objects())
+            most = max(most, alive)
+    assert 0 < most < 800
+    # Each knows which one it is, whichever is looked at first.
+    kept = list(snapshot_infos(table.pages(ids[-1])))
+    assert [info.message for info in kept[::-7]] == [e.message for e in entries[::7]]
 
 
 @pytest.mark.parametrize(
