@@ -28,7 +28,6 @@ from obstore.store import LocalStore
 from frazil import config
 from frazil.errors import ErrorKind, InvalidInputError, StorageError, invalid_option, unsuitable
 from frazil.ingestion.records import Identity
-from frazil.ingestion.tuning import CLIENTS_KEPT
 from frazil.masking import shown_url
 from frazil.model.config import StorageSettings
 from frazil.model.location import parse_location
@@ -105,9 +104,9 @@ def client_for(url: str, options: Mapping[str, Any] | None = None) -> ObjectStor
 _LOCAL_CLIENT: Final = LocalStore()
 
 
-@lru_cache(maxsize=CLIENTS_KEPT)
+@lru_cache(maxsize=32)
 def _client(root: str, options: tuple[tuple[str, Any], ...], _: str) -> ObjectStore:
-    """A client; the last argument is a process setting that is part of the cache key."""
+    """A client; the last argument, a process setting, is part of the cache key."""
     given = dict(options)
     if ALLOWED in given and root.startswith(WEB):
         given["opts"] = {ALLOWED: given.pop(ALLOWED)}
