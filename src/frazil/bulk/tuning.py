@@ -1,8 +1,8 @@
 """Tuning of bulk reads and writes, of the codec pipeline and of the store.
 
-Most thresholds say from which size on a thread pays. Times are of a machine with two cores and a
-local disk, some of them processor times while it was busy (`scripts/tune`). "Not measured" means
-that the value is a guess.
+Most thresholds say from which size on a thread pays. Times are medians of processor times on a busy
+machine with two cores and a local disk (`scripts/tune`). Those of object stores are on the clock:
+of a server on the same machine whose answers wait for 30 ms.
 """
 
 from __future__ import annotations

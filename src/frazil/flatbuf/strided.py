@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.arrays import I32, I64, U8, U32
-from frazil.flatbuf.tuning import BLOCK_ROWS, GUESS_MARGIN, SEGMENT_ROWS
+from frazil.flatbuf.tuning import BLOCK_ROWS, SEGMENT_ROWS
 from frazil.flatbuf.writer import TableBlocks, check_size, room_before, vtable_of
 from frazil.model.strings import StringPool, copy_runs, opaque_items
 
@@ -124,8 +124,8 @@ def encode_tables(
 
 
 def _larger(memory: U8, used: slice, size: int) -> U8:
-    """The same bytes in larger memory; what is not used of it costs nothing."""
-    larger = np.zeros(size + size // GUESS_MARGIN, np.uint8)
+    """The same bytes in larger memory, with some to spare: what is not used of it costs nothing."""
+    larger = np.zeros(size + size // 16, np.uint8)
     larger[used] = memory[used]
     return larger
 

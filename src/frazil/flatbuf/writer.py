@@ -17,7 +17,7 @@ import numpy.typing as npt
 from frazil.arrays import I64, U8
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
-from frazil.flatbuf.tuning import MANY_TABLES, SMALL_REST
+from frazil.flatbuf.tuning import MANY_TABLES
 from frazil.ids import utf8
 from frazil.model.oplog import copy_frames
 
@@ -127,11 +127,11 @@ class TableBlocks(NamedTuple):
 
 
 def room_before(count: int) -> int:
-    """Bytes to leave before tables: for the vector that lists them, and for a small file's rest.
+    """Bytes to leave before tables: for the vector that lists them, and 4 KiB for a small rest.
 
     None before few: they are quickly copied, and a file may have thousands of such lists.
     """
-    return 8 * (count // 2 + 2) + SMALL_REST if count >= MANY_TABLES else 0
+    return 8 * (count // 2 + 2) + 4096 if count >= MANY_TABLES else 0
 
 
 class Body(NamedTuple):

@@ -11,9 +11,10 @@ from frazil.fsck.files import RepositoryFiles
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.log_rules import Change, check_change, check_log_file, claims_of
 from frazil.fsck.snapshot_rules import check_snapshot_file, check_snapshot_name
-from frazil.fsck.tuning import FILES_AT_ONCE, LARGE_COMMIT
+from frazil.fsck.tuning import LARGE_COMMIT
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.maintenance.listing import ID_NAME, batched
+from frazil.maintenance.tuning import FILES_AT_ONCE
 from frazil.model.history import Metadata, Micros, RepoInfo, Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.marks import CARRIED
 from frazil.storage.assets import SNAPSHOTS, log_key, snapshot_key

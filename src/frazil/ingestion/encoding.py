@@ -28,7 +28,6 @@ from frazil.ingestion.records import (
     canonical,
     ordered_json,
 )
-from frazil.ingestion.tuning import ENCODINGS_KEPT
 from frazil.texts import compressor as parse_compressor
 from frazil.texts import json_float
 
@@ -48,7 +47,7 @@ class Meaning:
     codecs: str = "[]"
 
 
-@lru_cache(maxsize=ENCODINGS_KEPT)
+@lru_cache(maxsize=512)  # an archive has a few
 def encoding_of(meaning: Meaning) -> str:
     """The canonical encoding of arrays of a type whose bytes went through some codecs."""
     if meaning.dtype.kind == "O":
@@ -189,7 +188,7 @@ def encoded_dtype(encoding: str) -> np.dtype[Any]:
     return _dtype_of(canonical(json.loads(encoding)["data_type"]))
 
 
-@lru_cache(maxsize=ENCODINGS_KEPT)
+@lru_cache(maxsize=512)
 def _dtype_of(data_type: str) -> np.dtype[Any]:
     return data_types.dtype_of(json.loads(data_type))
 

@@ -36,7 +36,6 @@ from frazil.ingestion.records import (
     ordered_json,
 )
 from frazil.ingestion.sources import bad_file, read_range
-from frazil.ingestion.tuning import INDEXES_KEPT
 
 STEP_HOURS: Final = "hours"
 _DTYPE: Final = np.dtype("<f4")
@@ -90,9 +89,9 @@ def read_grib(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
     return made
 
 
-@lru_cache(maxsize=INDEXES_KEPT)
+@lru_cache(maxsize=4)
 def index_of(source: InputFile) -> GribIndex:
-    """What is in a file; kept for the tasks that follow."""
+    """What is in a file; the last four are kept for the tasks that follow."""
     url, size = source.url, source.identity.size if source.identity else 0
     file = Window(partial(read_range, url, options=source.options), size)
     found: dict[tuple[str, str], list[tuple[Message, dict[str, Any]]]] = {}

@@ -25,7 +25,6 @@ from frazil.ingestion.records import (
     VariableOrigin,
 )
 from frazil.ingestion.sources import bad_file, local_path, look, read_head, read_whole
-from frazil.ingestion.tuning import FILES_KEPT
 
 
 class Format(StrEnum):
@@ -213,7 +212,8 @@ def _parsed(source: InputFile, found: Format) -> ParsedFile:
     return parsed
 
 
-_kept = lru_cache(maxsize=FILES_KEPT)(_parsed)
+_kept = lru_cache(maxsize=16)(_parsed)
+"""The files that tasks read from again: a worker has few at a time."""
 
 
 def folder_identity(variables: Sequence[FileVariable]) -> Identity:

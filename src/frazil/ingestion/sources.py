@@ -28,7 +28,6 @@ from obstore.store import LocalStore
 from frazil import config
 from frazil.errors import ErrorKind, InvalidInputError, StorageError, invalid_option, unsuitable
 from frazil.ingestion.records import Identity
-from frazil.ingestion.tuning import CLIENTS_KEPT
 from frazil.masking import shown_url
 from frazil.model.config import StorageRetriesSettings, StorageSettings, StorageTimeoutSettings
 from frazil.model.location import parse_location
@@ -111,9 +110,9 @@ _BRIEF: Final = StorageSettings(
 )
 
 
-@lru_cache(maxsize=CLIENTS_KEPT)
+@lru_cache(maxsize=32)
 def _client(root: str, options: tuple[tuple[str, Any], ...], _: str, is_brief: bool) -> ObjectStore:
-    """A client; the third argument is a process setting that is part of the cache key."""
+    """A client; the third argument, a process setting, is part of the cache key."""
     given = dict(options)
     if ALLOWED in given and root.startswith(WEB):
         given["opts"] = {ALLOWED: given.pop(ALLOWED)}

@@ -1,6 +1,7 @@
 """Tuning of ingests: how much is read at once, and what a process keeps.
 
-"Not measured" means that the value is a guess.
+Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
+object store on the clock.
 """
 
 from __future__ import annotations
@@ -28,12 +29,3 @@ START_S: Final = 0.5
 """Seconds that a call waits for a busy one: starting another takes as long, and a processor."""
 
 # --- what a process keeps ---
-
-FILES_KEPT: Final = 16
-"""Parsed files, for tasks that read from them again. Not measured."""
-INDEXES_KEPT: Final = 4
-"""Indexes of GRIB files. Not measured."""
-ENCODINGS_KEPT: Final = 512
-"""Parsed encodings; an archive has a few."""
-CLIENTS_KEPT: Final = 32
-"""Open clients, one for each bucket or host with its options. Not measured."""

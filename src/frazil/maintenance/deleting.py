@@ -18,10 +18,8 @@ from typing import Final, TypeAlias
 from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ErrorKind, InvalidInputError, SessionStateError, StorageError
 from frazil.maintenance.listing import Objects
-from frazil.maintenance.tuning import DISK_BATCH
 from frazil.model.history import to_micros
 from frazil.storage.base import Listed, Storage
-from frazil.storage.local import LocalStorage
 from frazil.storage.pool import fan_out
 
 BATCH: Final = 1000
@@ -82,7 +80,7 @@ def delete_objects(storage: Storage, garbage: Objects, limits: DeleteLimits) -> 
         StorageError: too many batches in a row have failed.
     """
     report = DeleteReport()
-    waiting = deque(garbage.batches(DISK_BATCH if isinstance(storage, LocalStorage) else BATCH))
+    waiting = deque(garbage.batches(BATCH))
     at_once, pause, failures, slow = 1, 0.0, 0, ""
     while waiting:
         time.sleep(pause)

@@ -17,7 +17,7 @@ from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import RowSet, id_rows
 from frazil.maintenance.listing import ID_NAME, batched
-from frazil.maintenance.tuning import PREFETCH
+from frazil.maintenance.tuning import FILES_AT_ONCE
 from frazil.model.history import ManifestFile, SnapshotEntry
 from frazil.storage.assets import SNAPSHOTS, Assets
 from frazil.storage.pool import fan_out
@@ -104,7 +104,7 @@ class FileHistory:
         return self.since(tips, ())
 
 
-def read_file_history(assets: Assets, at_once: int = PREFETCH) -> FileHistory:
+def read_file_history(assets: Assets, at_once: int = FILES_AT_ONCE) -> FileHistory:
     """Read what can be read of all snapshot files; damage counts only where history needs it."""
     start = len(SNAPSHOTS)
     names = (item.key[start:] for item in assets.storage.list(SNAPSHOTS))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from frazil.arrays import U8, U64
 from frazil.ids import ALPHABET, crockford_many
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
-from frazil.maintenance.tuning import HEADS_AT_ONCE, NAMES_AT_ONCE
+from frazil.maintenance.tuning import NAMES_AT_ONCE
 from frazil.model.history import Micros, to_micros
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
@@ -197,7 +197,7 @@ def measured(storage: Storage, prefix: str, ids: U8, cutoff: datetime) -> Object
         return objects.older(storage, cutoff)
     sizes: list[int] = []
     rows: list[int] = []
-    for group in batched(enumerate(objects.keys()), HEADS_AT_ONCE):
+    for group in batched(enumerate(objects.keys()), NAMES_AT_ONCE):
         found = fan_out(lambda item: storage.head(item[1]), group)
         for (row, _), item in zip(group, found, strict=True):
             if item is not None and is_older(item.created_at, cutoff):

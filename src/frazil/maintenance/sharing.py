@@ -22,7 +22,7 @@ from frazil.maintenance.expire import expire
 from frazil.maintenance.id_sets import ID_WIDTH
 from frazil.maintenance.listing import batched
 from frazil.maintenance.space import RANGE_WIDTH, Usage, native_ranges, reachable_entries, usage_of
-from frazil.maintenance.tuning import SNAPSHOTS_AT_ONCE
+from frazil.maintenance.tuning import FILES_AT_ONCE
 from frazil.maintenance.walk import WalkLimits, over_manifests
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry
 from frazil.model.nodes import ArrayNode
@@ -150,7 +150,7 @@ class _Tree:
         """Read every snapshot."""
         tree = cls({}, {}, {})
         ordered = sorted(entries.values(), key=lambda each: each.flushed_at)
-        for group in batched([entry.id for entry in ordered], SNAPSHOTS_AT_ONCE):
+        for group in batched([entry.id for entry in ordered], FILES_AT_ONCE):
             for snapshot in fan_out(assets.fresh_snapshot, group):
                 tree._add(snapshot)
         return tree

@@ -49,7 +49,7 @@ from frazil.formats.repo_info import REPO_KEY, decode_repo_info, encode_repo_inf
 from frazil.ids import SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.reconstructed_log import RefLineages, synthetic_log
-from frazil.maintenance.tuning import PREFETCH
+from frazil.maintenance.tuning import FILES_AT_ONCE
 from frazil.model.config import StorageRetriesSettings
 from frazil.model.history import (
     JSON,
@@ -178,7 +178,7 @@ def upgrade_v1_to_v2(
         raise ReadOnlyError(
             "cannot upgrade: the storage is read-only", kind=ErrorKind.READ_ONLY_STORAGE
         )
-    at_once = prefetch_concurrency or PREFETCH
+    at_once = prefetch_concurrency or FILES_AT_ONCE
     match context.refs:
         case RefFileRefs() as refs:
             info = plan_repo_object(context, refs, read_fenced(context.storage), at_once)

@@ -1,6 +1,6 @@
 """Tuning of the tables in memory: thresholds that choose between two ways to the same result.
 
-Times are of a machine with two cores. "Not measured" means that the value is a guess.
+Times are medians of processor times on a busy machine with two cores (`scripts/tune`).
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from typing import Final
 # --- chunk tables ---
 
 FEW_CHANGES: Final = 32
-"""Up to so many changes are put into a table one by one, without an index of the table. Not
-measured."""
+"""Up to so many changes are put into a table one by one, without an index of the table: 32 among
+500,000 in 13 ms instead of 20 ms, among 5,000 in 0.55 ms instead of 0.35 ms."""
 DENSE_CELLS: Final = 64 << 20
 """The largest box of coordinates that gets a dense index, at 4 bytes a cell: 256 MiB."""
 DENSE_SHARE: Final = 16
 """A dense index is made if at least one cell in so many has a reference, so that a reference takes
-64 bytes of it at most. Not measured."""
+64 bytes of it at most. 200,000 references in 16 times as many cells take 6.8 ms, with a sorted
+index 7.9 ms; in 64 times as many 22 ms and 8.1 ms."""
 
 # --- pools of texts ---
 
 LONG_RUN: Final = 4096
-"""Runs of bytes from this length on are copied one by one, shorter ones with one gather. Not
-measured."""
+"""Runs of bytes from this length on are copied one by one, shorter ones with one gather: 16 MiB in
+runs of 512 bytes take 25 ms one by one and 6.8 ms with a gather, of 4 KiB 5.9 ms and 6.2 ms, of 32
+KiB 3.0 ms and 5.1 ms."""
 DEDUPE_TEXTS: Final = 1 << 16
 """Merged pools with up to so many texts are searched for equal ones, which takes about 20 ms."""
 TEXTS_AT_ONCE: Final = 1 << 14
@@ -38,8 +40,8 @@ SPLIT_ABOVE: Final = 1_000_000
 """An array with more references gets several manifests. Ten million in one: a lookup takes 550 ms
 instead of 5 ms, a commit of one chunk 1.4 s instead of 18 ms."""
 UNITE_BELOW: Final = SPLIT_ABOVE // 4
-"""An array keeps several manifests down to so many references: between the two numbers nothing is
-rewritten. Not measured."""
+"""An array keeps several manifests down to so many references: a grid whose references come and go
+is not rewritten until a million has become a quarter of it."""
 REFS_PER_MANIFEST: Final = 1 << 17
 """References of one of several manifests at most, where they lie evenly. With a million, small
 commits would take eight times as long."""

@@ -22,7 +22,6 @@ from typing import BinaryIO, Final, TypeAlias
 import pyspark.worker
 from pyspark.daemon import manager
 
-from frazil.spark.tuning import INPUT_BUFFER
 from frazil.spark.worker import freeze_imports
 
 LOADED: Final = (
@@ -78,7 +77,8 @@ def promptly(main: Main) -> Main:
                 main(infile, outfile)
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            main(io.BufferedReader(PromptReader(connection), INPUT_BUFFER), outfile)
+            # As much at a time as PySpark's own reader takes.
+            main(io.BufferedReader(PromptReader(connection), 64 << 10), outfile)
 
     return work
 

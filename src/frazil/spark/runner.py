@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from frazil.spark.sessions import session
 from frazil.spark.tasks import Batches, answers_of, application, pickled, unpacked
-from frazil.spark.tuning import CLUSTER_SLOTS, SMALL_ITEMS, TASKS_PER_SLOT, WAVE_ITEMS, WAVES
+from frazil.spark.tuning import SMALL_ITEMS, TASKS_PER_SLOT, WAVE_ITEMS, WAVES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,5 +117,5 @@ def slots(spark: SparkSession) -> int:
         return max(1, int(parallelism))
     found = _LOCAL.match(spark.conf.get("spark.master", None) or "")
     if found is None:
-        return CLUSTER_SLOTS
+        return 64  # a cluster whose settings do not tell: of middle size
     return os.cpu_count() or 1 if found[1] == "*" else max(1, int(found[1]))

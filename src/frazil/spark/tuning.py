@@ -1,7 +1,7 @@
 """Tuning of the Spark parts: where work is done, how it is cut into tasks, how much is held.
 
-Times are of a machine with two cores, most of them while it was busy. "Not measured" means that the
-value is a guess.
+Times are medians on a busy machine with two cores (`scripts/tune`): of the processor, with Java,
+unless it says that they are on the clock.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ LOCAL_ROWS: Final = 1 << 18
 """Rows that the driver makes at most: many rows are better made by many tasks. Not measured."""
 LOCAL_AGGREGATES: Final = 4 * LOCAL_ROWS
 """The same for rows of aggregates, each of which stands for many cells. Not measured."""
-LOCAL_THREADS: Final = 8
-"""Threads of the driver that read for a query, on so many cores. Not measured."""
 FEW_CELLS: Final = 5_000_000
 """Up to so many cells of a group, a command starts Java without its second compiler
 (`QUICK_START`). That saves a third of the 16 s of processor time for a start; a scan of 20 million
@@ -38,8 +36,6 @@ rows takes 15 s instead of 6 s."""
 
 TASKS_PER_SLOT: Final = 3
 """Tasks for each core, so that slow ones even out. Not measured."""
-CLUSTER_SLOTS: Final = 64
-"""Tasks that a cluster is taken to run at once where its settings do not tell. Not measured."""
 LEAST_TASKS: Final = 16
 """A job over blocks has so many tasks at least, if it has as many items. Not measured."""
 MOST_TASKS: Final = 10_000
@@ -54,12 +50,6 @@ SMALL_ITEMS: Final = 256 << 10
 shuffle. Not measured."""
 ANSWER_BYTES: Final = 32 << 20
 """Bytes of answers that a task returns together. Not measured."""
-INPUT_BUFFER: Final = 64 << 10
-"""Bytes of a task's input that are read at a time. Not measured."""
-REPOSITORIES_KEPT: Final = 8
-"""Repositories that a worker keeps open, with their caches. Not measured."""
-SESSIONS_KEPT: Final = 16
-"""Sessions that a worker keeps, as jobs on several snapshots may alternate. Not measured."""
 
 # --- partitions and batches of a read ---
 
@@ -67,8 +57,6 @@ SPLIT_BYTES: Final = 64 << 20
 """Decoded bytes of a partition unless `split-size` says otherwise. Not measured."""
 SMALLEST_SPLIT: Final = 8 << 20
 """Partitions are not cut finer than this: a task costs as much as some hundred thousand rows."""
-ENOUGH_PARTITIONS: Final = 16
-"""Reads with fewer full partitions are cut finer, to keep more cores busy. Not measured."""
 REGION_CELLS: Final = 1 << 20
 """Cells that are read at once, unless one chunk has more. Not measured."""
 BATCH_ROWS: Final = 1 << 16
@@ -79,8 +67,6 @@ CHUNK_BATCH_ROWS: Final = 1024
 """Chunks of such a batch at most. Not measured."""
 METADATA_ROWS: Final = 1 << 13
 """Rows of a batch of a metadata table. Not measured."""
-REFERENCE_ROWS: Final = 1 << 16
-"""Rows of a batch of chunk references, which are narrow. Not measured."""
 METADATA_PARTITIONS: Final = 200
 """Partitions of a table of chunk references at most. Not measured."""
 
@@ -118,8 +104,6 @@ MANY_ROWS: Final = 1 << 15
 900 rows instead of 54,000 a mean by month took 1.99 s instead of 2.11 s."""
 CLASS_LABELS: Final = 1 << 16
 """Spark is asked about so many labels of a dimension at most. Not measured."""
-CLASS_GAIN: Final = 2
-"""Labels of a dimension are grouped only if so many times fewer remain. Not measured."""
 
 # --- writes ---
 
@@ -144,8 +128,6 @@ MEMORY_SHARE: Final = 4
 encoded, and decoding needs some."""
 RECHUNK_BYTES: Final = 32 << 20
 """Bytes of a block where memory and parallel work allow it. Not measured."""
-RECHUNK_BLOCKS: Final = 16
-"""Blocks of an array at least, unless they make reading more expensive. Not measured."""
 DIRECT_COST: Final = 2.0
 """Source chunks may be decoded so often on average; beyond that a shuffle is taken to be cheaper.
 Not measured."""

@@ -15,19 +15,18 @@ from typing import Final
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.spark.location import Pinned, RepositoryLocation, open_pinned
-from frazil.spark.tuning import REPOSITORIES_KEPT, SESSIONS_KEPT
 
 _IS_WORKER: Final = "SPARK_REUSE_WORKER"
 """Spark sets it for the processes that run Python for it."""
 
 
-@lru_cache(maxsize=REPOSITORIES_KEPT)
+@lru_cache(maxsize=8)  # with its caches; a job has one or two
 def repository(location: RepositoryLocation) -> Repository:
     """The repository at a place, opened once in this process; for its assets, not its refs."""
     return location.open()
 
 
-@lru_cache(maxsize=SESSIONS_KEPT)
+@lru_cache(maxsize=16)  # jobs on several snapshots may alternate
 def session_at(pinned: Pinned) -> Session:
     """A read-only session at a snapshot, opened once in this process."""
     return open_pinned(pinned, repository(pinned.location))

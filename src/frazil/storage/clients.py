@@ -24,7 +24,7 @@ from frazil.storage.credentials import S3Credentials
 from frazil.storage.faults import FOREIGN, fault, status_of, translate_errors
 from frazil.storage.places import CloudPlace
 from frazil.storage.s3_place import S3Place
-from frazil.storage.tuning import CLIENTS_KEPT, DEFAULT_LIMIT
+from frazil.storage.tuning import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -35,8 +35,9 @@ _ANCHORS: Final = ("repo", "refs/branch.main/ref.json")
 class _SharedClients:
     """The last clients of a process, which later requests for the same place get again.
 
-    Opening one takes ten milliseconds, and its first request a connection. The environment and
-    the switches of the process are part of what a client is made of.
+    Opening one takes ten milliseconds, and its first request a connection: sixteen are kept, more
+    places than a job alternates between. The environment and the switches of the process are part
+    of what a client is made of.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ class _SharedClients:
     def renew(self) -> None:
         """Begin anew, as a forked process must: its parent's clients do not work there."""
         self._lock = threading.Lock()
-        self._made: deque[tuple[object, ObjectStore]] = deque(maxlen=CLIENTS_KEPT)
+        self._made: deque[tuple[object, ObjectStore]] = deque(maxlen=16)
 
     def get(self, parts: tuple[object, ...], make: Callable[[], ObjectStore]) -> ObjectStore:
         """The client that was made of these parts, or a new one."""

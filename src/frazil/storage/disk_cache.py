@@ -28,7 +28,7 @@ from frazil.storage.base import Bytes
 from frazil.storage.own_folder import own_folder
 from frazil.storage.pool import thread_pool
 from frazil.storage.posix import read_span, write_all
-from frazil.storage.tuning import CACHE_LARGEST, CACHE_SLACK
+from frazil.storage.tuning import CACHE_SLACK
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class DiskCache:
     def put(self, source: str, data: Bytes) -> None:
         """Keep a copy, unless it is too large or the disk will not have it."""
         size = len(data) + DIGEST
-        if size > self.limit_bytes // CACHE_LARGEST:
+        if size > self.limit_bytes // 4:  # it would displace too much else
             return
         name = _name(source)
         path = self._path(name)

@@ -32,7 +32,7 @@ from frazil.storage.fence import ALLOWED, allowed_hosts, plain_host
 from frazil.storage.keys import byte_span
 from frazil.storage.places import HttpPlace
 from frazil.storage.reaching import require_listener
-from frazil.storage.tuning import IDLE_CONNECTIONS
+from frazil.storage.tuning import POOL_THREADS
 
 MAX_REDIRECTS: Final = 5
 """Steps that one request may take: within one server few are needed."""
@@ -321,7 +321,7 @@ class WebClient:
 
     def _keep(self, line: _Line) -> None:
         with self._lock:
-            if len(self._idle) < IDLE_CONNECTIONS:
+            if len(self._idle) < POOL_THREADS:  # more are not in use at once
                 self._idle.append(line)
                 return
         line.connection.close()

@@ -33,7 +33,7 @@ from frazil.storage.pool import fan_out
 from frazil.storage.s3_place import S3Place
 from frazil.storage.wrapped import ReadOnlyStorage
 from frazil.upgrading.source import LEGACY_CHUNKS, ChunkMode, UpgradeSource
-from frazil.upgrading.tuning import MOVED_AT_ONCE, PORTION_BYTES, PORTION_CHUNKS
+from frazil.upgrading.tuning import PORTION_BYTES, PORTION_CHUNKS
 
 Relocate: TypeAlias = Callable[[ChunkTable], ChunkTable]
 """Lets references point to where the chunk objects will be."""
@@ -117,10 +117,8 @@ def move_chunks(
             raise absent(transfer.source)
         place.put(transfer.target, data, replace(CHUNK, is_unnamed=False))
 
-    for at in range(0, len(transfers), MOVED_AT_ONCE):
-        group = transfers[at : at + MOVED_AT_ONCE]
-        fan_out(one, group)
-        place.make_durable([transfer.target for transfer in group])
+    fan_out(one, transfers)
+    place.make_durable([transfer.target for transfer in transfers])
 
 
 def require_moved(source: UpgradeSource, transfers: Transfers) -> None:

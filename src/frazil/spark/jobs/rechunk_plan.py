@@ -20,8 +20,8 @@ from frazil.model.nodes import ArrayNode
 from frazil.spark.tuning import (
     COST_SAMPLE,
     DIRECT_COST,
+    LEAST_TASKS,
     MEMORY_SHARE,
-    RECHUNK_BLOCKS,
     RECHUNK_BYTES,
 )
 from frazil.spelling import listed, meant, nearest
@@ -132,7 +132,7 @@ def grown(shape: Shape, steps: Shape, grid: Grid, room: int, handy: int) -> Shap
         if better is None:
             break
         lengths = better
-    enough = min(handy, room, prod(shape) // RECHUNK_BLOCKS)
+    enough = min(handy, room, prod(shape) // LEAST_TASKS)
     for axis in reversed(range(len(shape))):
         while (made := longer(axis)) and prod(made) <= enough:
             lengths = made

@@ -24,7 +24,7 @@ from frazil.spark.query.tokens import Tokens, TokenSpan
 from frazil.spark.reading.columns import arrow_schema
 from frazil.spark.reading.reducing import Counts, LabelClasses
 from frazil.spark.reading.scan import Column, Scan
-from frazil.spark.tuning import CLASS_GAIN, CLASS_LABELS
+from frazil.spark.tuning import CLASS_LABELS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +111,7 @@ def find_classes(
 
     `alias` is what the query calls the table.
     """
-    sizes = {axis: scan.shape[axis] for axis in terms if scan.shape[axis] >= CLASS_GAIN}
+    sizes = {axis: scan.shape[axis] for axis in terms if scan.shape[axis] >= 2}
     longest = max(sizes.values(), default=0)
     if not 0 < longest <= CLASS_LABELS:
         return {}
@@ -140,7 +140,7 @@ def find_classes(
             each[:size] for (of, _), each in zip(texts, answers, strict=True) if of == axis
         ]
         classes = LabelClasses.of(own_answers)
-        if classes.count * CLASS_GAIN <= size:
+        if classes.count * 2 <= size:  # else hardly any rows are saved
             found[axis] = classes
     return found
 

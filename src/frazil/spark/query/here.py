@@ -33,7 +33,7 @@ from frazil.spark.reading.reducing import countable
 from frazil.spark.reading.runs import require_few
 from frazil.spark.reading.scan import Scan
 from frazil.spark.reading.stored import Places, first_of, length_of
-from frazil.spark.tuning import EMBEDDED_BYTES, HELD_BYTES, LOCAL_BYTES, LOCAL_THREADS, REGION_CELLS
+from frazil.spark.tuning import EMBEDDED_BYTES, HELD_BYTES, LOCAL_BYTES, REGION_CELLS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,8 @@ SETTING: Final = "spark.frazil.sql.localBytes"
 """The setting of Spark with the decoded bytes up to which reads are done here; 0 for never."""
 _EMBEDDED: Final = re.compile(r"local(\[[^]]*\])?")
 """not local-cluster, whose tasks run in processes of their own"""
-_THREADS: Final = min(LOCAL_THREADS, os.cpu_count() or 2)
+_THREADS: Final = min(8, os.cpu_count() or 2)
+"""of one interpreter; more were never tried"""
 
 
 def limit_of(spark: SparkSession) -> int:

@@ -21,7 +21,7 @@ from frazil.spark.reading.scan import Column, Scan
 from frazil.spark.reading.selecting import label_condition
 from frazil.spark.reading.stored import Places, compact
 from frazil.spark.reading.where import pointing
-from frazil.spark.tuning import ENOUGH_PARTITIONS, REGION_CELLS, SMALLEST_SPLIT, SPLIT_BYTES
+from frazil.spark.tuning import LEAST_TASKS, REGION_CELLS, SMALLEST_SPLIT, SPLIT_BYTES
 from frazil.spelling import meant
 
 Blocks: TypeAlias = range | npt.NDArray[np.int64]
@@ -122,7 +122,7 @@ def plan_ranges(scan: Scan, grid: BlockGrid) -> list[tuple[int, int]]:
     if per is None:
         split = request.split_size
         if split is None:
-            share = grid.total * block_bytes // ENOUGH_PARTITIONS
+            share = grid.total * block_bytes // LEAST_TASKS
             split = min(SPLIT_BYTES, max(SMALLEST_SPLIT, share))
         per = max(split // block_bytes, 1)
     per = max(per, -(-grid.total // request.max_partitions))

@@ -29,7 +29,7 @@ from frazil.spark.reading.changes import beginning, starts_after
 from frazil.spark.reading.columns import arrow_schema, row_batch, struct
 from frazil.spark.tables import repo_tables
 from frazil.spark.tables.repo_tables import counts_by_kind, reachable_snapshots
-from frazil.spark.tuning import METADATA_PARTITIONS, METADATA_ROWS, REFERENCE_ROWS
+from frazil.spark.tuning import BATCH_ROWS, METADATA_PARTITIONS, METADATA_ROWS
 from frazil.spark.worker import session_at as session_at
 from frazil.spelling import meant, unknown
 from frazil.storage.assets import CHUNKS as CHUNK_PREFIX
@@ -165,8 +165,8 @@ def chunk_record_batches(session: Session, part: ManifestPart) -> Iterator[pa.Re
     expand = session.state.context.containers.expand
     locations = pa.array([expand(location) for location in table.locations], pa.string())
     etags = pa.array(list(table.etags), pa.string())
-    for start in range(0, len(table), REFERENCE_ROWS):
-        yield _chunk_batch(table.take(slice(start, start + REFERENCE_ROWS)), part, locations, etags)
+    for start in range(0, len(table), BATCH_ROWS):
+        yield _chunk_batch(table.take(slice(start, start + BATCH_ROWS)), part, locations, etags)
 
 
 def _chunk_batch(
