@@ -18,7 +18,7 @@ from frazil.model.config import (
 from frazil.model.history import Metadata, RepoAvailability, RepoInfo, UpdateType
 from frazil.model.values import RepoStatus
 from frazil.repository import Repository
-from frazil.storage.base import Storage
+from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Storage, Version, Written
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.stepping import InterruptedStorage, Moment
@@ -101,6 +101,41 @@ def test_a_write_whose_reply_is_lost_takes_effect_once(storage: MemoryStorage, o
     opened(line).edit(adding("ours"))
     expected = {"ours": 1, **({"theirs": others} if others else {})}
     assert opened(storage).info().metadata == expected
+
+
+class Doubtful(FaultyStorage):
+    """Calls its first write of the repo object lost, though it took effect; then others write."""
+
+    then: Callable[[], object] | None = None
+
+    def put_if(
+        self, key: str, data: Bytes, expected: Version | None, attributes: Attributes = PLAIN
+    ) -> Written | LostRace:
+        done = super().put_if(key, data, expected, attributes)
+        if self.then is None:
+            return done
+        others, self.then = self.then, None
+        others()
+        return LostRace(key, in_doubt=True)
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_a_write_that_only_seems_lost_takes_effect_once(
+    storage: MemoryStorage, others: int
+) -> None:
+    line = Doubtful(storage)
+    line.then = lambda: [opened(storage).edit(adding("theirs")) for _ in range(others)]
+    opened(line).edit(adding("ours"))
+    assert opened(storage).info().metadata["ours"] == 1
+
+
+def test_it_is_found_also_where_the_log_keeps_one_line(storage: MemoryStorage) -> None:
+    line = Doubtful(storage)
+    line.then = lambda: None
+    RepoObject(line, RepositoryConfig(num_updates_per_repo_info_file=1)).edit(adding("ours"))
+    info = opened(storage).info()
+    assert len(info.latest_updates) == 1
+    assert info.metadata == {"ours": 1}
 
 
 def test_a_write_that_failed_is_an_error_and_changes_nothing(storage: MemoryStorage) -> None:
