@@ -15,6 +15,11 @@ from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.stepping import InterruptedStorage, Moment
 
+FIRST, SECOND, THIRD = (
+    "inline_chunk_threshold_bytes",
+    "get_partial_values_concurrency",
+    "max_concurrent_requests",
+)
 FEW = StorageRetriesSettings(max_tries=4, initial_backoff_ms=1, max_backoff_ms=2)
 
 
@@ -45,26 +50,26 @@ def fields(storage: Storage) -> set[str]:
 def test_a_change_keeps_the_other_fields_and_what_it_replaced() -> None:
     storage = MemoryStorage()
     assert read_config(storage) is None
-    add(storage, "a")
+    add(storage, FIRST)
     first = storage.get(CONFIG_KEY)
-    add(storage, "b")
-    assert fields(storage) == {"a", "b"}
+    add(storage, SECOND)
+    assert fields(storage) == {FIRST, SECOND}
     [backup] = storage.list(OVERWRITTEN)
     assert storage.get(backup.key) == first
 
 
 def test_backups_are_kept_only_where_they_belong() -> None:
     storage = MemoryStorage()
-    add(storage, "a", keeps_backup=False)
-    add(storage, "b", keeps_backup=False)
+    add(storage, FIRST, keeps_backup=False)
+    add(storage, SECOND, keeps_backup=False)
     assert [*storage.list(OVERWRITTEN)] == []
 
 
 def test_json_can_be_read_as_yaml() -> None:
     storage = MemoryStorage()
-    add(storage, "a", as_json=True)
-    assert json.loads(storage.get(CONFIG_KEY) or b"")["a"] == 1
-    assert fields(storage) == {"a"}
+    add(storage, FIRST, as_json=True)
+    assert json.loads(storage.get(CONFIG_KEY) or b"")[FIRST] == 1
+    assert fields(storage) == {FIRST}
 
 
 @pytest.mark.parametrize(
@@ -73,20 +78,20 @@ def test_json_can_be_read_as_yaml() -> None:
 def test_changes_of_others_are_not_lost(operation: str, existed: bool) -> None:
     storage = MemoryStorage()
     if existed:
-        add(storage, "old")
-    moment = Moment(operation, "", lambda: add(storage, "theirs"))
-    add(InterruptedStorage(storage, [moment]), "ours")
-    assert fields(storage) == {"theirs", "ours", *(["old"] if existed else [])}
+        add(storage, FIRST)
+    moment = Moment(operation, "", lambda: add(storage, SECOND))
+    add(InterruptedStorage(storage, [moment]), THIRD)
+    assert fields(storage) == {SECOND, THIRD, *([FIRST] if existed else [])}
 
 
 def test_one_who_always_loses_gives_up() -> None:
     storage = MemoryStorage()
     moments = [
-        Moment("put_if", CONFIG_KEY, lambda: add(storage, "theirs"), call) for call in range(1, 9)
+        Moment("put_if", CONFIG_KEY, lambda: add(storage, SECOND), call) for call in range(1, 9)
     ]
     with pytest.raises(ConflictError):
-        add(InterruptedStorage(storage, moments), "ours")
-    assert fields(storage) == {"theirs"}
+        add(InterruptedStorage(storage, moments), THIRD)
+    assert fields(storage) == {SECOND}
 
 
 @pytest.mark.parametrize("asked", [1, 2])
@@ -100,5 +105,5 @@ def test_the_repository_is_asked_before_and_after(asked: int) -> None:
             raise ReadOnlyError("closed")
 
     with pytest.raises(ReadOnlyError):
-        edit_config_file(storage, lambda _: {"a": 1}, FEW, require=require, keeps_backup=True)
+        edit_config_file(storage, lambda _: {FIRST: 1}, FEW, require=require, keeps_backup=True)
     assert (read_config(storage) is None) == (asked == 1)
