@@ -28,9 +28,9 @@ _SECRET: Final = re.compile(
     r"|(?:access|account|private|encryption|master|shared|customer|api)_?key"
 )
 _PLAIN: Final = frozenset({"access_key_id", "aws_access_key_id", "sse_kms_key_id"})
-"""Names that sound so: these say which key, and are none."""
+"""Names that look secret and are not: they only identify a key."""
 _NAMED_ACCOUNTS: Final = frozenset({"az", "azure", "abfs", "abfss", "wasb", "wasbs"})
-"""Schemes of `container@account` before the path, in which there is no secret."""
+"""Schemes in which the part before `@` is a container, not a user with a password."""
 _CONTROLS: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )

@@ -143,7 +143,7 @@ def by_size(sizes: Iterable[int], limit: int, most: int = 1 << 16) -> Iterator[r
 
 
 def commit_job(session: Session, job: str, message: str, facts: Mapping[str, Any]) -> str:
-    """Commit what a job did, with what it was; other commits meanwhile are rebased upon."""
+    """Commit the work of a job, with facts about it as metadata; rebase if others committed."""
     return session.commit(message, {"frazil.job": job, **facts}, rebase_with=ConflictDetector())
 
 

@@ -54,7 +54,7 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
 
 
 def require_known(given: Mapping[str, object], kind: type[object]) -> None:
-    """Refuse keyword arguments that are none of a TypedDict."""
+    """Refuse keyword arguments that a TypedDict does not have."""
     known = [*kind.__annotations__]
     for name in given:
         if name not in known:

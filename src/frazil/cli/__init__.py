@@ -13,8 +13,8 @@ import sys
 
 def main() -> None:
     """Run the command line."""
-    # Most commands are over in half a second, of which looking for garbage would take a tenth.
-    # What is imported is none: it is not looked at, neither now nor later.
+    # Most commands take half a second, and Python's garbage collector would use a tenth of it.
+    # Imported modules live until the end anyway.
     gc.disable()
     # No command multiplies matrices, and numpy starts threads for that when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

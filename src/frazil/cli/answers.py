@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 JsonValue: TypeAlias = object
 Cell: TypeAlias = "str | Text"
 WIDE: Final = 10_000
-"""Columns of what is not a terminal: nothing is wrapped or cut there."""
+"""The width of output that goes to no terminal, so that lines are neither wrapped nor cut."""
 
 
 class Exit(IntEnum):

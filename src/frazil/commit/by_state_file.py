@@ -262,7 +262,7 @@ def _branch_times(state: G1State) -> Iterator[Iterator[Micros]]:
 def _expired(
     state: G1State, cutoff: Micros, *, branches: bool, tags: bool
 ) -> tuple[G1State, Expired]:
-    """A state without what is older than a time, and what that is."""
+    """A state without the snapshots that are older than a time, and what was left out."""
     limit = -(-cutoff // 1000)
     known, before = state.by_id(), state.refs
     for name, ref in before.items():

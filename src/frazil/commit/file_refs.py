@@ -203,9 +203,10 @@ class FileRefs(RefStore):
     def _confirm(self, move: MovedBranch, take_back: Callable[[], None]) -> None:
         """Check again after a branch was moved, and move it back if a snapshot is gone.
 
-        Without a list of snapshots that is replaced as a whole, what a move requires is looked
-        for before it and again after it. Collection deletes snapshot files before the chunks they
-        refer to, and looks at the refs in between: so one of the two sees the other.
+        No list of snapshots is replaced together with the branch. So the snapshots that a move
+        requires are looked for before the move and again after it. A collection deletes snapshot
+        files first, then reads the refs, then deletes chunks: at least one of the two notices the
+        other.
 
         Raises:
             SnapshotNotFoundError: a snapshot that the move requires was collected meanwhile.
@@ -258,7 +259,7 @@ class FileRefs(RefStore):
 
 
 class BranchFileRefs(FileRefs):
-    """Refs of which each has files of its own, so that a commit moves nothing but its branch."""
+    """Refs that are stored one by one: a commit writes only the files of its branch."""
 
     @abstractmethod
     def _move(
@@ -311,10 +312,10 @@ class BranchFileRefs(FileRefs):
     def register_detached(
         self, entry: SnapshotEntry, requires: frozenset[SnapshotId] = frozenset()
     ) -> None:
-        """There is no list of snapshots; the file is enough.
+        """Only check what the snapshot needs: there is no list of snapshots to add it to.
 
-        The file exists already. A collection or a purge looks for new files after it has moved the
-        old ones aside, so that one of the two sees the other.
+        Its file exists already. A collection or a purge looks for new snapshot files after it has
+        moved old ones aside, so at least one of the two notices the other.
         """
         parent = () if entry.parent_id is None else (entry.parent_id,)
         self._require_kept({*requires, *parent})

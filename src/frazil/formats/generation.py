@@ -30,7 +30,7 @@ class CommitProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a repository of one age can hold, and the spec byte of the files it writes."""
+    """What a repository of one generation can hold, and the spec version of the files it writes."""
 
     name: str
     spec: int
@@ -43,7 +43,7 @@ class Generation:
     dialect: Dialect | None = None
     """how files from before spec 1 are written"""
     wrapping: Wrapping | None = None
-    """what is around them, if not what is usual for the dialect"""
+    """the header and compression of these files, if unusual for the dialect"""
     keeps_config: bool = True
     """the configuration can be stored"""
     deletes_tags: bool = True
@@ -162,7 +162,7 @@ class Generation:
         """Refuse an operation that knows nodes of several branches by their ids.
 
         Raises:
-            FormatError: ids are numbers, of which each branch gives the next ones by itself.
+            FormatError: node ids are numbers, which each branch assigns on its own.
         """
         if self.numbers_nodes:
             raise FormatError(

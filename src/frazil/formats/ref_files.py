@@ -98,7 +98,7 @@ def encode_fence(why: Fence, was: SnapshotId | None) -> bytes:
 
 
 def decode_fence(blob: bytes) -> tuple[Fence, SnapshotId | None] | None:
-    """What a fence says, or None if a file is none."""
+    """The content of a fence, or None if the file is no fence."""
     if not blob.startswith(_FENCED) or len(blob) > MAX_SIZE:
         return None
     # A damaged one is no fence. It is no ref either: reading it as one raises an error.

@@ -79,7 +79,7 @@ class _Named:
         return found
 
     def has(self, rows: StructRows) -> Mask:
-        """Whether each row is about one of them, or may be."""
+        """For each row of statistics, whether it belongs to one of these chunks, or may do so."""
         keys = self._keys
         return np.ones(len(rows), np.bool_) if keys is None else keys.contains(_beginnings(rows))
 

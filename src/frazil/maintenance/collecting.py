@@ -4,11 +4,11 @@ Snapshots go first: once no snapshot names an object, no new work can refer to i
 looked at again, before manifests, logs and attribute files go, and once more before chunks do.
 Whatever has come into use is spared.
 
-Where a ref may be made to any snapshot file, snapshots are copied below `trash/` before they go. A
-writer that makes a ref checks afterwards that its snapshot is there, and the collection looks at
-the refs after deleting: one of the two sees the other. If it is the collection, the copies are put
-back and everything is planned anew. A purge must not miss the copies, and nothing else may put
-them back: so a collection that makes copies keeps both away.
+In repositories where a ref can be made to any snapshot file, snapshots are copied below `trash/`
+before they are deleted. A writer that makes a ref checks afterwards that its snapshot exists; the
+collection reads the refs after deleting. So at least one of the two notices the other. If the
+collection does, it puts the copies back and plans again. While copies exist, no purge may run, as
+it would miss them, and nothing else may restore them; the collection keeps both away.
 """
 
 from __future__ import annotations

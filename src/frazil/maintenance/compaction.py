@@ -175,7 +175,7 @@ def plan_rows(
     size[asked] = _sizes(storage, ids[asked])
     dead = size - used
     is_wasteful = (dead > 0) & (dead >= min_dead_share * size)
-    # An object that is missing, or shorter than what refers to it, is a matter for a check.
+    # Objects that are missing or too short are left to `fsck`.
     chosen = (is_small | is_wasteful) & (dead >= 0)
     if not is_wasteful.any() and chosen.sum() < 2:
         return ChosenRows(native[:0])

@@ -119,7 +119,7 @@ def shares(
 def _kept(
     context: Context, entries: Mapping[SnapshotId, SnapshotEntry], older_than: datetime
 ) -> set[SnapshotId]:
-    """The snapshots that an expiry leaves, or that a ref holds all the same."""
+    """The snapshots that an expiry would keep, and those that refs point to."""
     released = expire(context, older_than, dry_run=True).released
     tips = {*context.refs.branches().values(), *context.refs.tags().values()}
     return {one for one in entries if one not in released} | tips

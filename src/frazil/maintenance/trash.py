@@ -257,10 +257,10 @@ def empty_trash(
 
 
 def _referring_first(context: Context, items: Sequence[Listed]) -> Iterator[list[str]]:
-    """Keys of what was put aside, in groups to be deleted one after the other.
+    """Keys in the trash, in groups that are deleted one after the other: snapshots first.
 
-    Whoever restores meanwhile, or after this was interrupted, finds snapshots with all that they
-    need or no snapshots: they go first here, and come back last there.
+    A restore puts snapshots back last. So a restore at the same time, or after this was
+    interrupted, never brings back a snapshot whose manifests or chunks are gone.
     """
     folders = [context.key_in_place(prefix) for prefix in reversed(RESTORED_FIRST)]
     groups: list[list[str]] = [[] for _ in (*folders, "others")]

@@ -81,10 +81,10 @@ def _checked(triple: Triple) -> Triple:
 
 
 def _joined_by_path(triples: list[Triple]) -> list[Triple]:
-    """Join triples that share a path and a kind, and of which no side has both."""
+    """Join two triples of one path and kind, unless a side has a node in both."""
     kept: list[Triple] = []
     places: dict[tuple[str, bool], list[int]] = {}
-    # Those of the base first: what a side made anew belongs to what was there.
+    # Nodes of the base come first, so that a node made anew is joined with the old one.
     for triple in sorted(triples, key=lambda each: each.base is None):
         number = None
         if not (triple.base and triple.ours and triple.theirs):

@@ -85,7 +85,7 @@ class Ledger:
         """nodes whose place is undecided in a merged base"""
 
     def settle(self, conflict: MergeConflict, numbers: Iterable[int] = ()) -> Resolution:
-        """Decide a conflict; `numbers` are of the nodes that it is about as a whole."""
+        """Decide a conflict; `numbers` name the nodes that are undecided as a whole, if any."""
         if self._decide is None:
             is_moved = conflict.kind == ConflictKind.MOVED
             (self.displaced if is_moved else self.contested).update(numbers)

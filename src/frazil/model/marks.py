@@ -57,7 +57,7 @@ class Marks:
 
 
 def marks_of(metadata: Metadata) -> Marks:
-    """The marks that a commit has, its own and carried ones; what is not ours is left alone."""
+    """The marks of a commit, its own and those carried on; other metadata is ignored."""
     return own_marks(metadata) | _carried(metadata.get(CARRIED))
 
 

@@ -73,11 +73,11 @@ class Audit(Namespace):
         runner: Runner | None = None,
         progress: Tell | None = None,
     ) -> Report:
-        """Check every rule of the format; one that cannot be opened, `frazil.fsck.fsck` checks.
+        """Check every rule of the format; `frazil.fsck.fsck` also takes what cannot be opened.
 
         Args:
             refs: branches, tags and snapshot ids whose history is checked; None means everything.
-            ancestors: False checks only what refs point to, not what that descends from.
+            ancestors: False checks only the snapshots that refs point to, not their ancestors.
             deep: decode every chunk.
             virtual: ask the sources of virtual chunks, which must be authorised.
             max_findings: how many are reported in full; the rest is counted.

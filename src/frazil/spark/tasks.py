@@ -114,7 +114,7 @@ class JobEnds:
     tip: Tip | None
     """what is changed; None for another repository, which may have to be made"""
     is_same: bool
-    """whether what is read is what is changed"""
+    """whether the job reads and changes the same repository"""
 
     def writable_session(self) -> Session:
         """A session on the branch, as it was when this was made."""

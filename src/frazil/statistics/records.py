@@ -50,11 +50,11 @@ ROW: Final = np.dtype(
 and `sum` are the eight bytes of a number whose type `form` tells. `count` is how many values there
 are, `nan` how many of them are NaN; these are neither in the extremes nor in the sum."""
 RANGE_WIDTH: Final = 32
-"""Bytes at the beginning of a row that tell which bytes it is about,"""
+"""The first bytes of a row identify the stored bytes that it describes."""
 KEY_WIDTH: Final = 40
-"""and that tell of which cells too."""
+"""These first bytes identify the stored bytes and the cells of the array."""
 MOST_CELLS: Final = 1 << 62
-"""Cells of one chunk at most that statistics tell of."""
+"""The largest number of cells of a chunk that has statistics."""
 _PERSON: Final = b"frazil-stats-1"
 
 
@@ -225,7 +225,7 @@ def row_keys(rows: StructRows, width: int = KEY_WIDTH) -> ByteStrings:
 
 
 def found_in(known: ByteStrings, wanted: ByteStrings) -> I64:
-    """The places of some keys among others, which ascend; -1 where there is none."""
+    """The positions of wanted keys in sorted known keys; -1 for those that are not there."""
     if not len(known):
         return np.full(len(wanted), -1)
     places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)

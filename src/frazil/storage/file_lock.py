@@ -12,7 +12,7 @@ NFS 4 (not `nolock`, not `local_lock`), CIFS (not `nobrl`), Lustre mounted with 
 `localflock`), GPFS, CephFS. A mount that says it has no locks is refused; one that lies to
 this machine alone cannot be told from a good one.
 """
-# System calls are what this is about, and Path objects cost more than they do:
+# Path objects would take longer than the system calls themselves:
 # ruff: noqa: PTH116, PTH120
 
 from __future__ import annotations

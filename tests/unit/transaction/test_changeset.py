@@ -96,8 +96,8 @@ def test_moves_are_kept_as_one() -> None:
 
 
 def test_chunks_that_were_taken_back_were_a_change() -> None:
+    assert ChangeSet().is_empty
     changes = ChangeSet()
-    assert changes.is_empty
     changes.chunk_changes(ONE, 1)
     assert not changes.is_empty
     assert not changes.changes_nodes

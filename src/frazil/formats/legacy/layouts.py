@@ -124,10 +124,10 @@ def dialect_layout(dialect: Dialect) -> DialectLayout:
 
 
 def refined(dialect: Dialect, manifests: Iterable[ManifestRecord]) -> Dialect:
-    """The dialect of a snapshot, with what its manifests tell beyond it.
+    """The dialect of a snapshot, made more precise by what its manifests show.
 
-    Snapshots of 3b and 3c are alike; only virtual references tell them apart. Where structs of
-    G2 are maps, those of manifests may be something else all the same.
+    Snapshots of 3b and 3c look alike; only virtual references tell them apart. In G2, snapshots
+    may write structs as maps, and manifests in another way.
     """
     if dialect is Dialect.G3B and any(each.has_checksums for each in manifests):
         return Dialect.G3C

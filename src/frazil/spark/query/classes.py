@@ -68,7 +68,7 @@ def terms_of(
 
 
 def _widest(tokens: Tokens, scan: Scan, names: Mapping[int, str], at: int, axis: int) -> TokenSpan:
-    """The largest call around a column that is about labels of one axis alone; else the column."""
+    """The largest call around a column that uses labels of one axis only; else the column."""
     span = TokenSpan(at, at + (3 if tokens.kind(at + 1) is TokenType.DOT else 1))
     while True:
         opening = tokens.opening(span.first)

@@ -87,7 +87,7 @@ class Destination:
         """A data variable of the table.
 
         Raises:
-            InvalidInputError: it is none, or a label.
+            InvalidInputError: there is no such variable, or it is a coordinate.
         """
         group, found = self.there.group, self.there.find(name)
         if found is not None and found not in group.data_names:

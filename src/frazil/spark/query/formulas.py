@@ -56,7 +56,7 @@ class RewrittenSelect:
 
     @property
     def is_total(self) -> bool:
-        """Whether it is about all cells at once."""
+        """Whether it aggregates all cells into one value."""
         return self.is_summed and not self.labels and not self.is_mixed
 
     def column(self, name: str) -> str:

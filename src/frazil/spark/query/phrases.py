@@ -80,7 +80,7 @@ class Phrase:
             raise self.wrong("the end of the statement")
 
     def wrong(self, expected: str) -> InvalidInputError:
-        """The error for what is not as it must be."""
+        """The error for a statement that has something else where `expected` must be."""
         found = "the end" if self.is_done else repr(self.tokens.all[self.at].text)
         return invalid_query(f"the statement cannot be read: {expected} is expected before {found}")
 

@@ -123,7 +123,7 @@ class TablePlan:
     def _conjunct(
         self, span: TokenSpan, text: str, names: Mapping[int, str], scan: Scan
     ) -> Conjunct | str:
-        """A condition on columns of this table alone, or why it is none."""
+        """A condition that uses only columns of this table, or the reason why it is not one."""
         tokens = self._tokens
         if any(tokens.kind(n) is TokenType.SELECT for n in range(span.first, span.stop)):
             return "it has a query within"

@@ -152,7 +152,7 @@ class Runs:
         """The places as a slice, if they are neighbours.
 
         Raises:
-            InvalidInputError: there are too many that are none.
+            InvalidInputError: they are no neighbours, and too many to list.
         """
         if not self:
             return slice(0, 0)

@@ -64,8 +64,8 @@ def checked(condition: Condition, text: str, known: KnownColumns) -> Condition:
     """The condition with the names that coordinates really have.
 
     Raises:
-        InvalidInputError: it is about what is no coordinate, or a value does not fit one; with
-            the place of the text that is wrong.
+        InvalidInputError: a name is no coordinate, or a value does not fit its coordinate; the
+            message marks the wrong part of the text.
     """
     match condition:
         case All(parts) | Any_(parts):

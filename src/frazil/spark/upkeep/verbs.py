@@ -74,9 +74,9 @@ class VerbProcedure:
     takes: str
     """parameters in SQL's order, blanks between them; `theirs=ours` where names differ"""
     each: str = ""
-    """where in the report the items are of which each is a row; else it is one row"""
+    """the field of the report whose items become rows; by default the report is one row"""
     ago: timedelta | None = None
-    """how long ago a time is that is not given"""
+    """the age that stands for a time that is not given"""
     defaults: Mapping[str, object] = field(default_factory=dict)
 
     def known(self, name: str) -> Procedure:

@@ -127,7 +127,7 @@ def _is_begun(storage: Storage, branch: MainBranch) -> bool:
 
 
 def layout_at(storage: Storage, age: LegacyGeneration) -> RefLayout:
-    """The layout that a repository of this age has; that of new ones where there is none yet."""
+    """The ref layout of a repository of this generation; the one of new repositories if empty."""
     found = [each.layout for each in find_main(storage) if each.layout.generation is age]
     first = next(layout for layout in LAYOUTS if layout.generation is age)
     return found[0] if found else replace(first, encoded=storage.percent_encodes_names)

@@ -104,9 +104,9 @@ class G2G3Files(LegacyFiles):
         return self._records.get(id) or self._read(id)
 
     def style_of(self, record: SnapshotRecord) -> tuple[Dialect, Wrapping | None]:
-        """The dialect that a snapshot, as far as it and some of its manifests tell, is in.
+        """The dialect of a snapshot, judged by it and some of its manifests.
 
-        Also what is around its file, if that is not what is usual for the dialect.
+        Also the header and compression of its file, if they are unusual for the dialect.
         """
         dialect = record.dialect
         if dialect in UNDECIDED:
