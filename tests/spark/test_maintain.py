@@ -18,6 +18,7 @@ from pyspark.sql import functions as f
 import frazil
 from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId
+from frazil.maintenance.collecting import carry_out
 from frazil.maintenance.walk import WalkLimits, chunks_by, native_chunks
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.spark import (
@@ -29,7 +30,6 @@ from frazil.spark import (
     verify,
 )
 from frazil.spark.runner import SparkRunner
-from frazil.spark.upkeep import garbage
 from frazil.storage.assets import chunk_key
 from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
@@ -109,13 +109,12 @@ def test_what_executors_find_and_is_told_as_removed_is_what_was_removed(
     before = {*made.glob("*/*")}
     table = FrazilTable.for_path(spark, str(made))
     assert table.remove_orphan_files(later(), dry_run=True).count() == 0  # all is too young
-    carry_out = garbage.carry_out
 
     def after_others(*args: Any, **options: Any) -> Any:  # noqa: ANN401
         repository.create_branch("again", lost)
         return carry_out(*args, **options)
 
-    monkeypatch.setattr(garbage, "carry_out", after_others)
+    monkeypatch.setattr("frazil.spark.upkeep.garbage.carry_out", after_others)
     removed = table.remove_orphan_files(later(), unsafe_minimum_age="0h").collect()
     assert before - {*made.glob("*/*")} == {orphan}
     told = [row["orphan_file_location"].rpartition("/")[2] for row in removed]
