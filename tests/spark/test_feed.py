@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+import pyarrow as pa
 import pytest
 
 import frazil.spark
-from frazil.errors import InvalidInputError
+from frazil.errors import FrazilError, InvalidInputError
+from frazil.spark import worker
+from frazil.spark.source import FrazilSource
+from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
+from tests.races.jobs_here import url_of
 from tests.spark.test_statements import Place, sea
+from tests.support.spark import write_here
 
 __all__ = ["sea"]
 
@@ -59,3 +68,35 @@ def test_feed_is_an_option_of_the_source(sea: Place) -> None:
         frazil.spark.read(sea.url, spark=sea.spark, variables="sst", readChangeFeed=True)
     with pytest.raises(InvalidInputError, match="first snapshot whose changes count"):
         sea.sql("SELECT * FROM table_changes('sea')")
+
+
+def test_a_store_that_fails_once_makes_no_update_an_insert() -> None:
+    """Tables that cannot be read are not those that were others before."""
+    place = FaultyStorage(MemoryStorage())
+    frazil.Repository.create(place)
+    url = url_of(place)
+    for value in (1.0, 2.0):
+        write_here(url, pa.table({"x": [0, 1], "v": [0.5, value]}), dims="x")
+    tip = frazil.Repository.open(place).lookup_branch("main")
+    source = FrazilSource({"path": url, "readChangeFeed": "true", "startingVersion": tip})
+    reader = source.reader(source.schema())
+    parts = [*reader.partitions()]
+    failures = 0
+    for call in count(1):
+        worker.session_at.cache_clear()
+        worker.repository.cache_clear()
+        place.forget_calls()
+        place.plan = (Fault(Trouble.FAIL, call=call),)
+        try:
+            batches = [batch for part in parts for batch in reader.read(part)]
+        except FrazilError:
+            failures += 1
+            continue
+        rows = pa.Table.from_batches(batches).select(["x", "v", "_change_type"]).to_pylist()
+        assert [tuple(row.values()) for row in rows] == [
+            (1, 2.0, "update_postimage"),
+            (1, 1.0, "update_preimage"),
+        ]
+        if call > len(place.calls):
+            break
+    assert failures > 2

@@ -6,6 +6,7 @@ import os
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pyspark.sql import functions as f
 import frazil
 from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId
+from frazil.maintenance.collecting import carry_out
 from frazil.maintenance.walk import WalkLimits, chunks_by, native_chunks
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.spark import (
@@ -92,6 +94,31 @@ def test_garbage_is_collected_when_told(spark: SparkSession, made: Path) -> None
     assert verify(str(made), spark=spark, all_history=True).count() == 0
     again = collect_garbage(str(made), later(), spark=spark, unsafe_minimum_age=AT_ONCE)
     assert again.chunks_deleted == 0
+
+
+def test_what_executors_find_and_is_told_as_removed_is_what_was_removed(
+    spark: SparkSession, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody makes a branch of what was garbage when it was looked for."""
+    monkeypatch.setattr("frazil.spark.table.MANY_REFS", 0)
+    repository = frazil.Repository.open(made)
+    reached = {info.id for info in repository.ancestry(branch="main")}
+    (lost,) = {file.name for file in (made / "snapshots").iterdir()} - reached
+    orphan = made / "chunks" / str(ChunkId.random())
+    orphan.write_bytes(b"left over")
+    before = {*made.glob("*/*")}
+    table = FrazilTable.for_path(spark, str(made))
+    assert table.remove_orphan_files(later(), dry_run=True).count() == 0  # all is too young
+
+    def after_others(*args: Any, **options: Any) -> Any:  # noqa: ANN401
+        repository.create_branch("again", lost)
+        return carry_out(*args, **options)
+
+    monkeypatch.setattr("frazil.spark.upkeep.garbage.carry_out", after_others)
+    removed = table.remove_orphan_files(later(), unsafe_minimum_age="0h").collect()
+    assert before - {*made.glob("*/*")} == {orphan}
+    told = [row["orphan_file_location"].rpartition("/")[2] for row in removed]
+    assert told == [orphan.name]
 
 
 def test_expiry_by_executors(

@@ -18,11 +18,12 @@ import frazil
 from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ConflictError, ErrorKind, RebaseFailedError, SessionStateError
 from frazil.run import JobReport
-from frazil.spark.writing import commit
+from frazil.spark.writing import commit, sink
 from frazil.spark.writing.commit import commit_write
-from frazil.spark.writing.sink import commit_tasks
+from frazil.spark.writing.sink import BatchSink, commit_tasks
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from frazil.transaction.keyspace import KeySpace
 from tests.races.jobs_here import url_of
 from tests.support.spark import (
@@ -84,6 +85,42 @@ def test_a_write_of_more_than_a_day_misses_what_was_collected_meanwhile(*, is_st
             later.commit(messages, 1) if is_stream else writer.commit(messages)
         place.put(key, data)
     assert made.lookup_branch("main") == tip
+
+
+@pytest.fixture
+def aside(monkeypatch: pytest.MonkeyPatch) -> tuple[FaultyStorage, BatchSink, list[Any]]:
+    """Rows of two tasks for the same chunks, which they have set aside in objects."""
+    monkeypatch.setattr(sink, "MESSAGE_BYTES", 0)
+    place = FaultyStorage(MemoryStorage())
+    url, rows = url_of(place), rows_of(weather().isel(time=slice(0, 4)))
+    frazil.Repository.create(place)
+    write_here(url, rows, dims="time,lat,lon", chunks="time=4,lat=6,lon=6")
+    writer = sink_here(url, rows.schema)
+    halves = [rows_of(weather().isel(time=slice(0, 4), lat=part) * 2) for part in HALVES]
+    messages = [writer.write(iter(each.to_batches())) for each in halves]
+    assert all(each.key for message in messages for each in message.aside)
+    return place, writer, messages
+
+
+def test_a_write_does_not_fail_after_its_commit_because_something_is_left_to_tidy_up(
+    aside: tuple[FaultyStorage, BatchSink, list[Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who is told that it failed appends the same rows once more."""
+    place, writer, messages = aside
+    before = frazil.Repository.open(place).lookup_branch("main")
+    place.plan = (Fault(Trouble.FAIL, "delete_many", times=9),)
+    writer.commit(messages)
+    assert frazil.Repository.open(place).lookup_branch("main") != before
+    assert "temporary objects" in caplog.text
+
+
+def test_rows_that_were_set_aside_and_collected_are_told(
+    aside: tuple[FaultyStorage, BatchSink, list[Any]],
+) -> None:
+    place, writer, messages = aside
+    place.inner.delete_many([messages[0].aside[0].key])
+    with pytest.raises(SessionStateError, match="write them again"):
+        writer.commit(messages)
 
 
 # --- what is told ---

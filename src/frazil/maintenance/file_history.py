@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.arrays import U8
-from frazil.errors import FormatError, SnapshotNotFoundError, StorageError
+from frazil.errors import FormatError, SnapshotNotFoundError
 from frazil.ids import SnapshotId
 from frazil.maintenance.id_sets import RowSet, id_rows
 from frazil.maintenance.listing import ID_NAME, batched
@@ -105,7 +105,11 @@ class FileHistory:
 
 
 def read_file_history(assets: Assets, at_once: int = FILES_AT_ONCE) -> FileHistory:
-    """Read what can be read of all snapshot files; damage counts only where history needs it."""
+    """Read all snapshot files; damage counts only where history needs it.
+
+    Raises:
+        StorageError: a file cannot be read now. What it needs is unknown then, not nothing.
+    """
     start = len(SNAPSHOTS)
     names = (item.key[start:] for item in assets.storage.list(SNAPSHOTS))
     ids = (SnapshotId.parse(name) for name in names if ID_NAME.fullmatch(name))
@@ -113,7 +117,7 @@ def read_file_history(assets: Assets, at_once: int = FILES_AT_ONCE) -> FileHisto
     def attempt(snapshot_id: SnapshotId) -> KnownSnapshot | None:
         try:
             return KnownSnapshot(*assets.fresh_links(snapshot_id))
-        except (FormatError, StorageError, SnapshotNotFoundError):
+        except (FormatError, SnapshotNotFoundError):
             return None
 
     history = FileHistory(assets)

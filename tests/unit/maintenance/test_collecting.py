@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.repo_object import Edit
-from frazil.errors import FormatError, ReadOnlyError
+from frazil.errors import FormatError, FrazilError, ReadOnlyError
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import RepoAvailability, UpdateType
 from frazil.model.values import RepoStatus
@@ -21,7 +23,7 @@ from frazil.storage.assets import SNAPSHOTS
 from frazil.storage.base import Deleted
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.testing.faulty import FaultyStorage
+from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
@@ -211,3 +213,46 @@ def test_what_a_killed_collection_leaves_has_its_ancestors(survivors: int) -> No
         assert [info.id for info in after.ancestry(snapshot_id=id_)][-2] == made[0]
     after.garbage_collect(later, unsafe_minimum_age=AT_ONCE)
     assert len([*after.ancestry(tag=f"t{left[-1]}")]) == len(left) + 1
+
+
+def plan_and_quarantine(repository: Repository, older_than: datetime) -> None:
+    """The same in two steps."""
+    plan = repository.space.plan_garbage(older_than, unsafe_minimum_age=AT_ONCE)
+    repository.space.collect_planned(plan, quarantine=True, unsafe_minimum_age=AT_ONCE)
+
+
+def collect_at_once(repository: Repository, older_than: datetime) -> None:
+    """All that nothing needs."""
+    repository.garbage_collect(older_than, unsafe_minimum_age=AT_ONCE)
+
+
+@pytest.mark.parametrize("collect", [collect_at_once, plan_and_quarantine])
+@pytest.mark.parametrize("spec", [1, 2])
+def test_a_new_snapshot_that_cannot_be_read_for_a_moment_keeps_what_it_needs(
+    spec: int, collect: Callable[[Repository, datetime], None]
+) -> None:
+    """No branch leads to it yet, and its older chunks belong to a branch that is deleted."""
+    failures = 0
+    for call in count(1):
+        storage = MemoryStorage()
+        repository = Repository.create(storage, config=CONFIG, spec_version=spec)
+        repository.create_branch("side", repository.lookup_branch("main"))
+        written(repository, "side", 0).commit("old chunk")
+        time.sleep(0.002)
+        cutoff = datetime.now(UTC)
+        young = written(repository, "side", 1).flush("to be checked, then published")
+        repository.delete_branch("side")
+        faulty = FaultyStorage(storage)
+        again = Repository.open(faulty)
+        faulty.forget_calls()
+        faulty.plan = (Fault(Trouble.FAIL, call=call),)
+        try:
+            collect(again, cutoff)
+        except FrazilError:
+            failures += 1
+        repository.create_branch("published", young)
+        found = contents(Repository.open(storage).readonly_session("published"))
+        assert [found.get(f"a/c/{n}") for n in range(2)] == [b"chunk 0", b"chunk 1"], call
+        if call > len(faulty.calls):
+            break
+    assert failures > 5

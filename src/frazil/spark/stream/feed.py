@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from frazil.arrays import Mask
-from frazil.errors import FrazilError, invalid_option
+from frazil.errors import InvalidInputError, NotFoundError, invalid_option
 from frazil.spark.location import NamedTarget, Pinned
 from frazil.spark.options.table import ReadRequest
 from frazil.spark.reading.cells import broadcast_axes, read_cells
@@ -97,7 +97,7 @@ class FeedScan:
             found = make_scan(
                 session_at(pinned), changes.target, pinned, changes.request, changes.schema
             )
-        except FrazilError:
+        except (NotFoundError, InvalidInputError):
             return pinned  # it has other variables
         is_same = [axis.name for axis in found.axes] == [axis.name for axis in scan.axes]
         return found if is_same else pinned

@@ -10,6 +10,7 @@ repeated tasks; garbage collection deletes them.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,13 @@ from pyspark.sql.types import StructType
 
 from frazil.arrays import I64, Mask
 from frazil.cf.decoding import Values
-from frazil.errors import invalid_option, unsuitable
+from frazil.errors import (
+    ErrorKind,
+    FrazilError,
+    SessionStateError,
+    invalid_option,
+    unsuitable,
+)
 from frazil.ids import ChunkId
 from frazil.run import JobReport
 from frazil.spark.errors import mark_task_errors
@@ -42,8 +49,10 @@ from frazil.spark.writing.placing import PlacedRows, chunks_and_cells, distinct,
 from frazil.spark.writing.plan import ChunkGroup, WritePlan
 from frazil.spark.writing.planner import plan_write
 from frazil.storage.assets import CHUNK, chunk_key
-from frazil.storage.base import Storage
+from frazil.storage.base import Storage, require_deleted
 from frazil.transaction.opened import context_of
+
+log = logging.getLogger(__name__)
 
 ALL_GROUPS: Final = -1
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -63,8 +72,19 @@ class SpilledRows:
     """bytes of the rows in memory"""
 
     def table(self, storage: Storage) -> pa.Table:
-        """The rows."""
+        """The rows.
+
+        Raises:
+            SessionStateError: the object is gone.
+        """
         data = self.data if self.key is None else storage.get(self.key)
+        if data is None:
+            raise SessionStateError(
+                "rows that a task has set aside are gone: the write took so long that a garbage "
+                "collection took them for garbage; write them again",
+                kind=ErrorKind.OBJECT_NOT_FOUND,
+                key=self.key,
+            )
         with pa.ipc.open_stream(data) as stream:
             return stream.read_all()
 
@@ -241,8 +261,16 @@ def commit_tasks(
     report = commit_write(replace(plan, began=began), written, txn=txn)
     keys = [each.key for each in aside if each.key is not None]
     if keys:
-        storage.delete_many(keys)  # temporary objects of this write
+        _tidy_up(storage, keys)
     return report
+
+
+def _tidy_up(storage: Storage, keys: Sequence[str]) -> None:
+    """Delete temporary objects of a write; it is committed, so that a failure is no error."""
+    try:
+        require_deleted(storage.delete_many(keys))
+    except FrazilError as error:
+        log.warning("temporary objects of a write are left to garbage collection: %s", error)
 
 
 def _all_labels(plan: WritePlan, messages: Sequence[TaskMessage]) -> dict[str, Values]:
