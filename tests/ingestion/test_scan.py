@@ -322,12 +322,24 @@ def test_one_record_variable_is_not_padded(tmp_path: Path) -> None:
         ),
         ('{"refs": {"v/.zarray": "{}"}}', "damaged"),
         ('{"refs": {"v/.zarray": "base64:e30="}}', "'v/.zarray' are not valid JSON"),
+        ('{"refs": {"zarr.json": "{}", "v/zarr.json": "{}"}}', "Zarr 3, which is not supported"),
+        (
+            '{"refs": {"g/v/.zarray": {"shape": [1], "chunks": [1], "dtype": "<i4"}}}',
+            r"choose one of its groups \(g\)",
+        ),
     ],
 )
 def test_references_that_are_none_are_told(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(InvalidInputError, match=told):
         scan_file(ScanTask(as_url(tmp_path / "a.json")), {})
+
+
+def test_a_damaged_chunk_inside_the_references_is_told_by_their_file(tmp_path: Path) -> None:
+    file = kerchunk.write({"v/0": "abc", "v/1": "abc"}, tmp_path)
+    told = rf"a chunk of 'v' cannot be decoded.*{file.name}"
+    with pytest.raises(InvalidInputError, match=told):
+        take(tmp_path / "repo", file, wanted={"mode": "native"})
 
 
 def test_references_may_be_relative_and_use_templates(tmp_path: Path) -> None:

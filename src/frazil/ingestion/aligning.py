@@ -11,7 +11,7 @@ from typing import Final
 
 from frazil.bulk.codecs import LARGE_CHUNK
 from frazil.formats.envelope import justified
-from frazil.ingestion.plans import Findings, JoinedVariable
+from frazil.ingestion.plans import Findings, JoinedVariable, with_new_axes
 from frazil.ingestion.records import FileScan, FileVariable, Shape
 
 _PLAIN_CODECS: Final = ("bytes", "gribberish", "zstd", "gzip", "blosc", "crc32c")
@@ -52,18 +52,16 @@ def alignment(joint: JoinedVariable, findings: Findings) -> int:
 
 def _misfits(joint: JoinedVariable) -> list[int]:
     """Places in the list of files whose chunks are others, or do not begin on the grid."""
-    first = joint.parts[0]
-    sizes = dict(zip(first.dims, first.chunks, strict=True))
+    ndim = len(joint.dims)
+    sizes = with_new_axes(joint.parts[0].chunks, ndim)
     found = []
     for place, (number, part) in enumerate(zip(joint.files, joint.parts, strict=True)):
-        own = dict(zip(part.dims, part.chunks, strict=True))
-        is_same = all(own.get(dim, 1) == sizes.get(dim, 1) for dim in joint.dims)
         is_inside = any(
-            joint.axes[dim].start(number) % sizes.get(dim, 1)
-            for dim in joint.dims
+            joint.axes[dim].start(number) % size
+            for dim, size in zip(joint.dims, sizes, strict=True)
             if dim in joint.axes
         )
-        if not is_same or is_inside:
+        if is_inside or with_new_axes(part.chunks, ndim) != sizes:
             found.append(place)
     return found
 

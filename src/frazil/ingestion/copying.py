@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import compress, pairwise, product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -161,12 +161,12 @@ def copies(
     origins = [plan.scans[file].origin(array.name) for file in array.files]
     fill = missing_value(array)
     dims = plan.scans[array.files[0]][array.name].dims if array.files else ()
-    is_own = [dim in dims for dim in array.dims]  # files may lack axes
+    lacking = len(array.dims) - len(dims)  # axes that files have not come first
     for region in chunk_boxes(
         array.first, array.shape, array.chunks, limit // max(1, dtype.itemsize)
     ):
         pieces = tuple(
-            SourceRegion(origin, tuple(compress(source, is_own)), target)
+            SourceRegion(origin, source[lacking:], target)
             for (start, shape), origin in zip(spans, origins, strict=True)
             if (met := _meeting(region, start, shape)) is not None
             for source, target in [met]

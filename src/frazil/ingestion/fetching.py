@@ -61,12 +61,12 @@ def fetch_values(
             array = zarr.open_array(store, mode="r", zarr_format=3)
             return np.asarray(array[region if variable.dims else ()])
     except Exception as error:  # a codec may raise anything
-        place = (
-            display_url(variable.references.locations[0]) if variable.references.locations else ""
-        )
+        # What is inline is in a file that the caller knows.
+        named = variable.references.locations[:1]
+        place = {"file": display_url(named[0])} if named else {}
         raise unsuitable(
             f"a chunk of {variable.name!r} cannot be decoded: {type(error).__name__}: {error}",
-            file=place,
+            **place,
         ) from None
 
 

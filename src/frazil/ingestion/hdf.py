@@ -137,7 +137,13 @@ def read_hdf(source: InputFile, name: str, region: tuple[slice, ...]) -> Array:
 
 def _require_known_type(name: str, found: HdfItem) -> None:
     """Refuse data that can be neither referred to nor copied."""
-    dtype = found.item.dtype
+    try:
+        dtype = found.item.dtype
+    except TypeError as error:  # numpy has nothing like it
+        raise bad_file(
+            f"Zarr does not support the type of {name!r} ({error}); leave it out with drop",
+            found.url,
+        ) from None
     is_text = h5py.check_string_dtype(dtype) is not None
     inner = [dtype.fields[field][0] for field in dtype.names] if dtype.names else [dtype]
     is_known = all(each.kind in "biufcSV" and each.subdtype is None for each in inner)

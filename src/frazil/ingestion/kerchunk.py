@@ -12,7 +12,12 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 from frazil.bulk.grid import chunk_in_grid
-from frazil.ingestion.records import FileReferences, InputFile, ParsedFile, ordered_json
+from frazil.ingestion.records import (
+    FileReferences,
+    InputFile,
+    ParsedFile,
+    ordered_json,
+)
 from frazil.ingestion.sources import Allowed, bad_file, display_url, look, read_whole
 from frazil.ingestion.zarrs import chunk_number, zarr2_variable
 from frazil.masking import MaskedRecord
@@ -21,6 +26,7 @@ _INLINE_BASE64: Final = "base64:"
 _TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _OPEN: Final = "{{"
 _META: Final = ".zarray"
+_META_3: Final = "zarr.json"
 Range: TypeAlias = tuple[int, int, str]
 """offset, length and location of bytes in a file"""
 Row: TypeAlias = tuple[int, Range | bytes]
@@ -42,6 +48,8 @@ def scan_kerchunk_json(source: InputFile) -> ParsedFile:
     refs = found.get("refs", found)
     if found.get("gen"):
         raise bad_file("the references are generated ('gen'), which is not supported", url)
+    if isinstance(refs, dict) and any(key.endswith(_META_3) for key in refs):
+        raise bad_file("the references have metadata of Zarr 3, which is not supported", url)
     if not isinstance(refs, dict) or not any(key.endswith(_META) for key in refs):
         raise bad_file("the file is JSON, but has no kerchunk references", url)
     templates = found.get("templates") or {}
@@ -83,6 +91,13 @@ def _parsed(
             refs = _references(rows_of(start, array), name, source.url)
             variables.append(zarr2_variable(name, array, attrs, refs, source.url))
     inner = [name for name in names if "/" in name]
+    if inner and not variables:
+        groups = dict.fromkeys(name.rpartition("/")[0] for name in inner)
+        raise bad_file(
+            f"the group {source.group or '/'!r} has no variables; choose one of its groups"
+            f" ({', '.join(groups)}) as the source group",
+            source.url,
+        )
     notes = (f"arrays in groups that are not taken: {', '.join(inner)}",) if inner else ()
     about = _document(meta, f"{prefix}.zattrs", source.url)
     return ParsedFile(variables, ordered_json(about), notes)

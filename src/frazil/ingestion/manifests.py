@@ -59,7 +59,7 @@ def part_of(plan: IngestPlan, array: PlannedArray, file: int) -> FilePart:
     return FilePart(
         variable.references,
         variable.grid,
-        tuple(array.dims.index(dim) for dim in variable.dims),
+        tuple(range(len(array.dims) - len(variable.dims), len(array.dims))),
         tuple(at // size for at, size in zip(start, array.chunks, strict=True)),
         scan.url,
         scan.identity.checksum,

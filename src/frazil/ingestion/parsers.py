@@ -12,7 +12,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
 
-from frazil.errors import invalid_option
+from frazil.errors import InvalidInputError, invalid_option
 from frazil.ingestion.encoding import encoded_dtype
 from frazil.ingestion.fetching import fetch_values
 from frazil.ingestion.names import VariableChoice
@@ -24,7 +24,7 @@ from frazil.ingestion.records import (
     ParsedFile,
     VariableOrigin,
 )
-from frazil.ingestion.sources import bad_file, local_path, look, read_head, read_whole
+from frazil.ingestion.sources import bad_file, display_url, local_path, look, read_head, read_whole
 
 
 class Format(StrEnum):
@@ -195,7 +195,11 @@ def read_parsed(
     variable = next((each for each in variables if each.name == origin.name), None)
     if variable is None:
         raise bad_file(f"the file has no variable {origin.name!r} any more", origin.url)
-    return fetch_values(variable, region, options)
+    try:
+        return fetch_values(variable, region, options)
+    except InvalidInputError as error:
+        error.facts.setdefault("file", display_url(origin.url))
+        raise
 
 
 def parse(source: InputFile, found: Format) -> ParsedFile:

@@ -40,6 +40,7 @@ from frazil.ingestion.plans import (
     PlannedArray,
     PlanOptions,
     TransferKind,
+    with_new_axes,
 )
 from frazil.ingestion.records import FileScan, Shape
 
@@ -359,13 +360,12 @@ class _Planner:
         self, kind: TransferKind, joint: JoinedVariable, shape: Shape, attrs: Mapping[str, Any]
     ) -> PlannedArray:
         first = joint.parts[0]
-        sizes = dict(zip(first.dims, first.chunks, strict=True))
         made = PlannedArray(
             name=joint.name,
             kind=kind,
             dims=joint.dims,
             shape=shape,
-            chunks=tuple(sizes.get(dim, 1) for dim in joint.dims),
+            chunks=with_new_axes(first.chunks, len(joint.dims)),
             encoding=first.encoding,
             attrs=attrs,
             files=tuple(joint.files[1:] if joint.has_base else joint.files),

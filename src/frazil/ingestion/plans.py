@@ -232,6 +232,14 @@ class PlannedArray:
         return tuple(0 if old == new else old for old, new in pairs)
 
 
+def with_new_axes(shape: Shape, ndim: int) -> Shape:
+    """The shape of a part, or of its chunks, with axes of length one that its file lacks.
+
+    They come first. Names do not tell which axis is which: a matrix may have one of them twice.
+    """
+    return (1,) * (ndim - len(shape)) + shape
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class IngestPlan:
     """All arrays of an ingest."""
@@ -253,9 +261,7 @@ class IngestPlan:
 
     def part_shape(self, array: PlannedArray, file: int) -> Shape:
         """The shape of the part of a file, with axes that the file itself lacks."""
-        variable = self.scans[file][array.name]
-        sizes = dict(zip(variable.dims, variable.shape, strict=True))
-        return tuple(sizes.get(dim, 1) for dim in array.dims)
+        return with_new_axes(self.scans[file][array.name].shape, len(array.dims))
 
 
 def missing_value(array: PlannedArray) -> Any:  # noqa: ANN401  (a scalar of any type)

@@ -156,6 +156,21 @@ def bit_fields(file: h5py.File) -> None:
     made.write(h5s.ALL, h5s.ALL, ramp((5,), "u1"), h5t.STD_B8LE)
 
 
+def unheard_of(bytes_each: int, file: h5py.File) -> None:
+    """Numbers of a width that no type of numpy has, beside usual ones."""
+    file["w"] = ramp((5,), "<i4")
+    kind = h5t.STD_I32LE.copy()
+    kind.set_size(bytes_each)
+    kind.set_precision(8 * bytes_each)
+    made = h5d.create(file.id, b"v", kind, h5s.create_simple((5,)))
+    made.write(h5s.ALL, h5s.ALL, ramp((5,), "<i4"))
+
+
+def moments(file: h5py.File) -> None:
+    """The type of HDF5 for times, which h5py does not know."""
+    h5d.create(file.id, b"v", h5t.UNIX_D32LE, h5s.create_simple((5,)))
+
+
 def bare_edges(options: dict[str, Any], folder: Path) -> Path:
     """Chunks that go beyond the shape have no filters, as a flag of the newest format says."""
     made = folder / "odd.h5"
@@ -534,6 +549,13 @@ def _cases() -> Iterator[Case]:
             told="'v'",
             truth=nothing,
         )
+    for label, put in (
+        ("3-bytes", partial(unheard_of, 3)),
+        ("16-bytes", partial(unheard_of, 16)),
+        ("time", moments),
+    ):
+        told = "does not support the type of 'v'"
+        yield case(f"type-{label}", put, outcome=Outcome.REFUSED, told=told, truth=nothing)
     opaque = h5py.opaque_dtype(np.dtype("V5"))
     yield case("type-opaque", partial(of_type, opaque, [np.void(b"abcde")] * 3))
     yield case("type-reference", pointers, outcome=Outcome.REFUSED, told="'v'", truth=nothing)

@@ -108,6 +108,15 @@ def ragged(file: Any) -> None:
         made[number] = np.arange(number + 1, dtype="i4")
 
 
+def matrix(chunks: tuple[int, int], file: Any) -> None:
+    """A dimension that is there twice, as in covariances and averaging kernels."""
+    file.createDimension("day", None)
+    file.createDimension("z", 6)
+    file.createVariable("v", "f4", ("z", "z"), chunksizes=chunks)[:] = ramp((6, 6), "f4")
+    made = file.createVariable("w", "f4", ("day", "z", "z"), chunksizes=(1, *chunks), zlib=True)
+    made[:] = ramp((2, 6, 6), "f4")
+
+
 def named_as_dimension(dims: tuple[str, ...], file: Any) -> None:
     """A variable that has the name of a dimension and is none of its labels."""
     file.createDimension("y", 2)
@@ -205,6 +214,10 @@ def _cases() -> Iterator[Case]:
             put = partial(of_unequal_lengths, rows, more)
             yield Case(f"{kind.lower()}/{label}", partial(write, kind, put), read)
         yield Case(f"{kind.lower()}/few-labels", partial(write, kind, few_labels), read)
+    for chunks in ((6, 6), (3, 6), (6, 3), (2, 3)):
+        put = partial(matrix, chunks)
+        label = f"netcdf4/matrix-{chunks[0]}-{chunks[1]}"
+        yield Case(label, partial(write, "NETCDF4", put), read)
     yield Case("netcdf4/shorter-texts", partial(write, "NETCDF4", few_texts), read)
     halves = partial(of_unequal_lengths, 3, {"chunksizes": (2, 5), "zlib": True})
     yield Case(

@@ -67,6 +67,16 @@ def sparse(version: int, folder: Path) -> Path:
     return made
 
 
+def sparse_matrix(kept: tuple[str, ...], folder: Path) -> Path:
+    """A dimension that is there twice, and some of the chunks."""
+    options = {"shape": (6, 6), "chunks": (3, 3), "dimension_names": ("x", "x"), "fill_value": -7}
+    made = write(3, "<i4", options, folder)
+    for chunk in [*made.glob("v/c/*/*")]:
+        if f"{chunk.parent.name}{chunk.name}" not in kept:
+            chunk.unlink()
+    return made
+
+
 def leading_out(folder: Path) -> Path:
     """A chunk that is a link to somebody's file."""
     made = write(2, "<i4", {"compressors": None}, folder)
@@ -164,6 +174,9 @@ def _cases() -> Iterator[Case]:
         yield case("empty", version, "<f8", shape=(0, 3))
         yield case("order-f", version, **_order(version))
         yield Case(f"zarr{version}/sparse", partial(sparse, version), read)
+    for kept in (("01",), ("01", "10"), ("00", "11")):
+        matrix = partial(sparse_matrix, kept)
+        yield Case(f"zarr3/sparse-matrix-{'-'.join(kept)}", matrix, read)
     for name, codec in (
         ("zlib", numcodecs.Zlib(3)),
         ("blosc", numcodecs.Blosc("lz4", shuffle=2)),
