@@ -23,7 +23,6 @@ import fcntl
 import os
 import random
 import stat
-import threading
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -35,9 +34,6 @@ _FIRST_PAUSE_S: Final = 0.0002
 """The first pause of a writer that waits for the lock, which is held for a short time only."""
 LONGEST_PAUSE_S: Final = 0.005
 """Pauses double up to this one, where many may wait."""
-QUEUE_S: Final = 0.25
-"""Seconds that a thread waits in the kernel for a lock; network disks may not tell it that the lock
-is free, so it is tried again and again after that."""
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 _NO_LOCKS: Final = frozenset(
     {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL, errno.EBADF}
@@ -54,13 +50,10 @@ class RootLock:
         timeout_s: float,
         name: str = LOCK_NAME,
         longest_pause_s: float = LONGEST_PAUSE_S,
-        queues: bool = False,
     ) -> None:
         self._path: Final = f"{root}/{name}"
         self._timeout_s: Final = timeout_s
         self._longest_pause_s: Final = longest_pause_s
-        self._queues: Final = queues
-        """whether the kernel wakes those who wait, at the price of a thread each"""
         self._is_proved = False
 
     @contextlib.contextmanager
@@ -83,9 +76,7 @@ class RootLock:
     def _acquire(self, timeout_s: float) -> int:
         deadline = time.monotonic() + timeout_s
         while True:
-            descriptor = self._queued(deadline) if self._queues else None
-            if descriptor is None:
-                descriptor = self._open()
+            descriptor = self._open()
             try:
                 self._wait(descriptor, deadline)
                 if self._is_current(descriptor):
@@ -94,20 +85,6 @@ class RootLock:
                 os.close(descriptor)
                 raise
             os.close(descriptor)
-
-    def _queued(self, deadline: float) -> int | None:
-        """The file, locked as soon as the kernel gives us the lock; None if it takes long."""
-        timeout_s = min(QUEUE_S, deadline - time.monotonic())
-        if timeout_s <= 0:
-            return None
-        descriptor = self._open()
-        try:
-            if self._try(descriptor):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return _QueuedWait(descriptor).result(timeout_s)
 
     def _wait(self, descriptor: int, deadline: float) -> None:
         """Lock an open file, trying again and again."""
@@ -178,56 +155,3 @@ class RootLock:
             kind=ErrorKind.STORAGE_CONFIG,
             path=self._path,
         )
-
-
-class _QueuedWait:
-    """A thread that waits in the kernel for a lock, since such a wait cannot be ended.
-
-    Who gives up leaves the thread behind; it drops the lock as soon as it gets it.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor: Final = descriptor
-        self._guard: Final = threading.Lock()
-        self._ended: Final = threading.Event()
-        self._is_held = False
-        self._is_given_up = False
-
-    def result(self, timeout_s: float) -> int | None:
-        """The file, which is locked then; None if it is not by then."""
-        # A daemon, so that nobody waits for it at the end of the process.
-        try:
-            threading.Thread(target=self._wait, daemon=True, name="frazil-lock").start()
-        except RuntimeError:  # no more threads, or the interpreter is about to end
-            os.close(self._descriptor)
-            return None
-        try:
-            self._ended.wait(timeout_s)
-        except BaseException:
-            if self._settle() is not None:
-                _unlock(self._descriptor)
-            raise
-        return self._settle()
-
-    def _settle(self) -> int | None:
-        with self._guard:
-            self._is_given_up = True
-            return self._descriptor if self._is_held else None
-
-    def _wait(self) -> None:
-        is_locked = False
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-            is_locked = True
-        with self._guard:
-            self._is_held = is_locked and not self._is_given_up
-        if not self._is_held:
-            _unlock(self._descriptor)
-        self._ended.set()
-
-
-def _unlock(descriptor: int) -> None:
-    # Closing alone would leave it locked by a process forked meanwhile.
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)

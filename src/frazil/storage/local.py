@@ -296,7 +296,6 @@ class LocalStorage(Storage):
                 )
             if not written:
                 return LostRace(key)
-            self._turns.end()
             if self._durability == "commit":
                 self._syncing.sync_names(os.path.dirname(path))
             return Written(self._version(staged.status, data))

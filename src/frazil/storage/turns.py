@@ -9,7 +9,6 @@ lock a file, goes on without one.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final
@@ -38,13 +37,8 @@ class Turns:
             folder, timeout_s=TURN_TIMEOUT_S, name=LINE_NAME, longest_pause_s=LINE_PAUSE_S
         )
         self._turn: Final = RootLock(
-            folder,
-            timeout_s=TURN_TIMEOUT_S,
-            name=TURN_NAME,
-            longest_pause_s=TURN_PAUSE_S,
-            queues=True,
+            folder, timeout_s=TURN_TIMEOUT_S, name=TURN_NAME, longest_pause_s=TURN_PAUSE_S
         )
-        self._own: Final = threading.local()
 
     @contextlib.contextmanager
     def take(self, prepare: Callable[[], None]) -> Iterator[None]:
@@ -55,20 +49,7 @@ class Turns:
                     _entered(line, self._line.hold())
                     prepare()
                     _entered(turn, self._turn.hold())
-            self._own.turn = turn
-            try:
-                yield
-            finally:
-                self._own.turn = None
-
-    def end(self) -> None:
-        """End the turn of this thread early, if it has one: nobody need wait for what it does now.
-
-        The next one can prepare its commit while this one waits until its own is on the disk.
-        """
-        turn: contextlib.ExitStack | None = getattr(self._own, "turn", None)
-        if turn is not None:
-            turn.close()
+            yield
 
 
 def _entered(stack: contextlib.ExitStack, lock: AbstractContextManager[None]) -> bool:

@@ -12,7 +12,6 @@ import pytest
 import zarr
 
 from frazil import ConflictDetector, Repository
-from frazil.storage.base import LostRace, Written
 from frazil.storage.local import LocalStorage
 from frazil.storage.turns import Turns
 from frazil.transaction.tuning import MANY_CHANGES
@@ -87,34 +86,6 @@ def test_a_failure_to_prepare_ends_the_wait(root: Path) -> None:
         pytest.fail("it has no turn")
     with Turns(str(root)).take(pytest.fail):
         pass
-
-
-def test_a_turn_ends_when_its_write_is_seen_and_not_when_it_is_on_the_disk(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("frazil.storage.turns.TURN_TIMEOUT_S", 0.05)
-    storage, other = LocalStorage(root), LocalStorage(root)
-    found: list[str] = []
-
-    def sync(folder: str) -> None:
-        with other.commit_turn(lambda: found.append("waited")):
-            found.append(folder)
-
-    monkeypatch.setattr(storage._syncing, "sync_names", sync)
-    with storage.commit_turn(pytest.fail), ThreadPoolExecutor(1) as pool:
-        # Another thread has no turn to end.
-        pool.submit(storage._turns.end).result()
-        with other.commit_turn(lambda: found.append("waits")):
-            pass
-    assert found == ["waits"]
-    with storage.commit_turn(pytest.fail):
-        assert isinstance(storage.put_if("a", b"x", None), Written)
-    assert found == ["waits", str(root)]
-    with storage.commit_turn(pytest.fail):
-        assert isinstance(storage.put_if("a", b"y", None), LostRace)  # it may try again
-        with other.commit_turn(lambda: found.append("waits again")):
-            pass
-    assert found[2:] == ["waits again"]
 
 
 # --- commits ---
