@@ -36,8 +36,8 @@ RANGE_BYTES: Final = 16 << 20
 """Bytes of such a request at most: 64 MiB in neighbouring ranges take 1.2 s, with 2 MiB 0.8 s, with
 128 MiB 1.8 s."""
 PART_BYTES: Final = 8 << 20
-"""Bytes of a part of a multipart upload: 64 MiB to a store on loopback take 60 ms, in parts of 5
-MiB 64 ms, of 32 MiB 57 ms. Stores want 5 MiB at least."""
+"""Bytes of a part of a multipart upload: 64 MiB take 60 ms of the processor, in parts of 5 MiB 64
+ms, of 32 MiB 57 ms. Stores want 5 MiB at least."""
 PARTED_FROM: Final = 2 * PART_BYTES
 """Objects from this size on are uploaded in parts, side by side, unless the settings name a size.
 On loopback, where one connection has all the bandwidth, parts only cost: 16 MiB take 17 ms instead
