@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -153,9 +152,9 @@ def change_chunks() -> Work:
     return lambda: rechunk(place, None, chunks, spark=current, target=folder("rechunked"))
 
 
-def collect_garbage() -> Work:
+def check_references() -> Work:
     repo = Repository.open(many_references())
-    return lambda: repo.space.collect_garbage(datetime.now(UTC) - timedelta(days=1), dry_run=True)
+    return lambda: repo.audit.fsck()
 
 
 MEAN = "SELECT avg(t2m) FROM {}"
@@ -207,6 +206,6 @@ ROWS = [
     Row("spark.CONDITION_LABELS", partial(ask, BY_SINE, field), (LOW, HIGH)),
     Row("spark.RECHUNK_BYTES", change_chunks),
     Row("spark.DIRECT_COST", change_chunks, (0.0, 1e9)),
-    Row("spark.MANY_REFS", collect_garbage, (200_000,)),
+    Row("spark.MANY_REFS", check_references, (200_000,)),
     Row("spark.FEW_ITEMS", partial(take_files, 64), (64,), is_fresh=True, note="64 files here"),
 ]

@@ -11,23 +11,27 @@ from typing import Final
 # --- this process, or tasks of Spark ---
 
 FEW_ITEMS: Final = 64
-"""Up to so many files, or portions of a copy, are done by this process: three small files take
-1.1 s, and Spark alone takes some seconds to start. More was not measured."""
+"""Up to so many files, or portions of a copy, are done by this process: 64 small files take 1.3 s
+on the clock, and Spark alone takes some seconds to start."""
 FEW_BYTES: Final = 1 << 30
 """Bytes of these files in all, at most: this process reads a gigabyte in 1.5 s and writes it in 1.4
 s on a local disk, and Spark takes 16 s to start."""
 MANY_REFS: Final = 200_000
-"""Repositories with more chunk references are maintained by tasks. Not measured."""
+"""Repositories with more chunk references are maintained by tasks: to check so many takes 63 ms
+here, as much as one task without any work."""
 LOCAL_BYTES: Final = 64 << 20
 """Decoded bytes up to which the driver reads for a query, unless a setting says otherwise: some 0.1
 s of work, less than a job takes to start."""
 EMBEDDED_BYTES: Final = 1 << 30
 """The same where tasks would run on the same processors as the driver. A mean of 78 MB takes 123 ms
-on the driver and 360 ms in tasks. More was not measured."""
+on the driver and 360 ms in tasks, all on the clock; of 52 MB on a busy machine 0.80 s and 0.83 s of
+the processor."""
 LOCAL_ROWS: Final = 1 << 18
-"""Rows that the driver makes at most: many rows are better made by many tasks. Not measured."""
+"""Rows that the driver makes at most: many rows are better made by many tasks. 260,000 rows take
+0.65 s on the clock, in tasks 0.56 s; four million 5.4 s and 2.9 s."""
 LOCAL_AGGREGATES: Final = 4 * LOCAL_ROWS
-"""The same for rows of aggregates, each of which stands for many cells. Not measured."""
+"""The same for rows of aggregates, each of which stands for many cells: 65,000 of four million
+cells take 1.9 s on the clock, in tasks 2.6 s."""
 FEW_CELLS: Final = 5_000_000
 """Up to so many cells of a group, a command starts Java without its second compiler
 (`QUICK_START`). That saves a third of the 16 s of processor time for a start; a scan of 20 million
@@ -57,7 +61,8 @@ ANSWER_BYTES: Final = 32 << 20
 # --- partitions and batches of a read ---
 
 SPLIT_BYTES: Final = 64 << 20
-"""Decoded bytes of a partition unless `split-size` says otherwise. Not measured."""
+"""Decoded bytes of a partition unless `split-size` says otherwise: four million rows (16 MB) take
+4.5 s on the clock as a whole, in parts of 8 MiB 3.7 s, of 1 MiB 6.9 s."""
 SMALLEST_SPLIT: Final = 8 << 20
 """Partitions are not cut finer than this: a task costs as much as some hundred thousand rows."""
 REGION_CELLS: Final = 1 << 20
@@ -110,7 +115,8 @@ HELD_ROWS: Final = 1 << 20
 a variable, 48 MiB."""
 CONDITION_LABELS: Final = 4 << 20
 """Spark evaluates conditions on up to so many labels before the read, 32 MiB of each coordinate;
-conditions on more are left to the query."""
+conditions on more are left to the query. A mean of four million cells with one on 65,000 labels
+takes 1.00 s, left to the query 1.09 s."""
 MANY_ROWS: Final = 1 << 15
 """From so many rows of aggregates on, Spark is asked first which labels a query treats alike. With
 900 rows instead of 54,000 a mean by month took 1.99 s instead of 2.11 s."""
@@ -142,10 +148,12 @@ MEMORY_SHARE: Final = 4
 """A block takes one part in so many of that memory: it is there as it was read, as chunks and
 encoded, and decoding needs some."""
 RECHUNK_BYTES: Final = 32 << 20
-"""Bytes of a block where memory and parallel work allow it. Not measured."""
+"""Bytes of a block where memory and parallel work allow it: with `MEMORY_SHARE` 128 MiB of memory.
+No difference where the chunks decide about blocks: 31 MB from days to squares take 0.38 s, with an
+eighth of it and with eight times as much 0.39 s."""
 DIRECT_COST: Final = 2.0
 """Source chunks may be decoded so often on average; beyond that a shuffle is taken to be cheaper.
-Not measured."""
+31 MB that are decoded once take 0.5 s, with a shuffle 1.9 s."""
 COST_SAMPLE: Final = 1 << 20
 """Blocks of an axis from which the cost of reading is estimated, in 16 ms; eight times as many take
 222 ms and 384 MiB of memory."""
