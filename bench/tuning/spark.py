@@ -123,16 +123,10 @@ def run_items(count: int, size: int = 1) -> Work:
     return lambda: [*runner.run(idle, items)]
 
 
-def ask(text: str, place: Callable[[], str], **settings: str) -> Work:
+def ask(text: str, place: Callable[[], str]) -> Work:
     """A query with all of its rows."""
     current, query = spark(), text.format(f"frazil.`{place()}`")
-
-    def work() -> None:
-        for name, value in settings.items():
-            current.conf.set(f"spark.frazil.sql.{name}", value)
-        sql(query, current).toArrow()
-
-    return work
+    return lambda: sql(query, current).toArrow()
 
 
 def scan(split: str) -> Work:
