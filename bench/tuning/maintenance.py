@@ -64,5 +64,5 @@ def list_names() -> Work:
 ROWS = [
     Row("maintenance.FILES_AT_ONCE", read_history),
     Row("maintenance.NAMES_AT_ONCE", list_names, (1 << 9, 1 << 12, 1 << 16)),
-    Row("maintenance.MIN_PENDING", partial(collect_ids, 2000), (1 << 16, 1 << 18, 1 << 20)),
+    Row("maintenance.MIN_PENDING", partial(collect_ids, 500), (1 << 16, 1 << 18, 1 << 20)),
 ]

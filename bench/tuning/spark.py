@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from frazil.bulk.grid import GridAxis
 from frazil.ingestion.pipeline import ingest
 from frazil.spark import session
 from frazil.spark.jobs import rechunk_plan
+from frazil.spark.jobs.rechunking import rechunk
 from frazil.spark.query.sql import sql
 from frazil.spark.reading import selecting
 from frazil.spark.reading.runs import Runs
@@ -87,6 +87,15 @@ def read_scattered(step: int) -> Work:
     return lambda: [bulk.read_region(opened, "a0", part) for part in places.pieces(1 << 20)]
 
 
+def write_here(chunk: tuple[int, ...]) -> Work:
+    """What a task of Spark does that writes the rows of a table."""
+    source = FrazilSource({"path": field(12, chunk)})
+    reader = source.reader(source.schema())
+    parts = [part for each in reader.partitions() for part in reader.read(each)]
+    writer = source.writer(source.schema(), False)
+    return lambda: writer.write(iter(cast("list[Any]", parts)))
+
+
 def cost() -> Work:
     axis = GridAxis(1 << 24, (3,))
     return lambda: rechunk_plan.axis_cost(axis, 2)
@@ -114,22 +123,14 @@ def run_items(count: int, size: int = 1) -> Work:
     return lambda: [*runner.run(idle, items)]
 
 
-def ask(text: str, place: Callable[[], str], **settings: str) -> Work:
+def ask(text: str, place: Callable[[], str]) -> Work:
     """A query with all of its rows."""
     current, query = spark(), text.format(f"frazil.`{place()}`")
-
-    def work() -> None:
-        for name, value in settings.items():
-            current.conf.set(f"spark.frazil.sql.{name}", value)
-        sql(query, current).toArrow()
-
-    return work
+    return lambda: sql(query, current).toArrow()
 
 
 def scan(split: str) -> Work:
-    frame = (
-        spark().read.format("frazil").option("split-size", split).load(field(300, (10, 180, 360)))
-    )
+    frame = spark().read.format("frazil").option("split-size", split).load(field(60))
     return lambda: frame.write.format("noop").mode("overwrite").save()
 
 
@@ -139,9 +140,15 @@ def take_files(count: int) -> Work:
     return lambda: ingest(str(made / "*.nc"), folder("taken"))
 
 
-def collect_garbage() -> Work:
+def change_chunks() -> Work:
+    current, place = spark(), field(120)
+    chunks = {"time": 120, "lat": 18, "lon": 18}
+    return lambda: rechunk(place, None, chunks, spark=current, target=folder("rechunked"))
+
+
+def check_references() -> Work:
     repo = Repository.open(many_references())
-    return lambda: repo.space.collect_garbage(datetime.now(UTC) - timedelta(days=1), dry_run=True)
+    return lambda: repo.audit.fsck()
 
 
 MEAN = "SELECT avg(t2m) FROM {}"
@@ -158,6 +165,9 @@ ROWS = [
     Row("spark.CHUNK_BATCH_ROWS", lambda: read_here(field(60, (1, 18, 36)), layout="chunks")),
     Row("spark.BATCH_ROWS", lambda: read_here(f"{many_references()}#chunks"), note="references"),
     Row("spark.METADATA_ROWS", lambda: read_here(f"{many_groups()}#nodes")),
+    Row("spark.HOLD_BYTES", partial(write_here, (1, 180, 360))),
+    Row("spark.FLUSH_BYTES", partial(write_here, (1, 180, 360))),
+    Row("spark.FLUSH_CHUNKS", partial(write_here, (1, 18, 36))),
     Row("spark.SORTED_FROM", partial(check_labels, 8), (LOW, HIGH)),
     Row("spark.COST_SAMPLE", cost),
     Row("spark.TASKS_PER_SLOT", partial(run_items, 64), (1, 3, 12)),
@@ -170,7 +180,7 @@ ROWS = [
     ),
     *(
         Row("spark.SPLIT_BYTES", partial(scan, f"{n} MiB"), (64 << 20,), note=f"{n} MiB")
-        for n in (2, 8, 64)
+        for n in (1, 8, 64)
     ),
     *(
         Row(
@@ -179,7 +189,7 @@ ROWS = [
             (LOW, HIGH),
             note=f"{n}",
         )
-        for n in (60, 300)
+        for n in (60, 200)
     ),
     *(
         Row("spark.LOCAL_ROWS", partial(ask, CELLS, partial(field, n)), (LOW, HIGH), note=f"{n}")
@@ -188,6 +198,8 @@ ROWS = [
     Row("spark.LOCAL_AGGREGATES", partial(ask, BY_PLACE, field), (LOW, HIGH)),
     Row("spark.MANY_ROWS", partial(ask, BY_MONTH, field), (LOW, HIGH)),
     Row("spark.CONDITION_LABELS", partial(ask, BY_SINE, field), (LOW, HIGH)),
-    Row("spark.MANY_REFS", collect_garbage, (200_000,)),
+    Row("spark.RECHUNK_BYTES", change_chunks),
+    Row("spark.DIRECT_COST", change_chunks, (0.0, 1e9)),
+    Row("spark.MANY_REFS", check_references, (200_000,)),
     Row("spark.FEW_ITEMS", partial(take_files, 64), (64,), is_fresh=True, note="64 files here"),
 ]

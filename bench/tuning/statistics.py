@@ -8,7 +8,7 @@ import zarr
 
 from bench.tuning.arrays import filled
 from bench.tuning.sweep import KIB, MIB, Row, Work, disk, far, scratch
-from frazil.statistics.files import list_files, put_together, read_index
+from frazil.statistics.files import list_files, read_index
 from frazil.storage.base import Storage
 
 ZSTD = zarr.codecs.ZstdCodec(level=1)
@@ -34,13 +34,7 @@ def many_files(*, is_far: bool) -> tuple[Storage, bytes]:
 
 def read_files(*, is_far: bool) -> Work:
     place, decoding = many_files(is_far=is_far)
-    print(len(list_files(place, decoding)), "files")
     return lambda: read_index(place, decoding)
-
-
-def merge_files(*, is_far: bool) -> Work:
-    place, decoding = many_files(is_far=is_far)
-    return lambda: put_together(place, decoding)
 
 
 ROWS = [

@@ -115,7 +115,10 @@ def _set(places: Sequence[tuple[Any, str]], value: object) -> None:
 
 
 def _time_of_others() -> float:
-    """Seconds of processors that processes which this one has started have used, but servers."""
+    """Seconds of processors that processes which this one has started have used, but servers.
+
+    What a process has used that ended meanwhile counts only if its parent has waited for it.
+    """
     found = 0.0
     for child in psutil.Process().children(recursive=True):
         try:

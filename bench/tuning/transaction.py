@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bench.tuning.arrays import empty, filled
+from bench.tuning.arrays import empty
 from bench.tuning.sweep import HIGH, LOW, Row, Work, scratch
 from bench.tuning.tables import groups, native, put_groups
 from frazil import Repository, bulk
@@ -54,12 +54,6 @@ def commit_arrays(count: int) -> Work:
     for number in range(8):
         bulk.write_region(session, f"a{number}", ..., np.arange(size, dtype="u1") | 1)
     return lambda: session.commit("references")
-
-
-def read_arrays(count: int) -> Work:
-    repo = filled(MemoryStorage(), count // 8, 1, arrays=8)
-    session = Repository.open(repo.storage).readonly_session("main")
-    return lambda: [*session.all_virtual_chunk_locations()]
 
 
 ROWS = [

@@ -32,7 +32,7 @@ LONG_PATH: Final = 256
 FINDS_PER_DECODE: Final = 500
 """One search for a chunk in the bytes of a manifest takes as long as decoding so many references:
 an array is decoded when the searches in it have taken that long. A search in 50,000 references
-takes 30 us, decoding them 2.9 ms."""
+takes 50 us, decoding them 3.4 ms."""
 PATCHED_ROWS: Final = 32
 """A manifest is patched for up to so many changed references, and decoded for more: a commit of 32
 among 100,000 takes 46 ms patched and 75 ms anew."""
@@ -43,8 +43,10 @@ KEPT_NODES: Final = 50
 """After a commit, a snapshot of up to so many nodes is kept as objects and written anew by the next
 commit; a larger one is read back, so that the next commit can copy its bytes. Four commits to 25
 nodes take 3.7 ms and 5.8 ms, to 100 nodes 5.3 ms and 5.9 ms."""
-MANY_FOUND: Final = 4
-"""Once one node in so many was looked up, all nodes of a snapshot are read. Not measured."""
+MANY_FOUND: Final = 16
+"""Once one node in so many was looked up, all nodes of a snapshot are read. To read 2,000 groups
+takes as long as 120 lookups: to look up each of them takes 17 ms, 45 ms if one in four is waited
+for, 112 ms one by one."""
 
 # --- files that grow by rows put behind the others ---
 
@@ -75,7 +77,8 @@ UPDATE_STRIDE: Final = 32
 less in the file."""
 MANY_TABLES: Final = 1 << 12
 """Lists of so many tables get room before them, where the rest of the file is written, so that the
-tables are not copied once more. Not measured."""
+tables are not copied once more: a manifest of a million references takes 82 MiB of memory instead
+of 113 MiB, in the same time."""
 
 # --- bodies of files ---
 
@@ -88,4 +91,5 @@ WHOLE_BODY: Final = 64 << 20
 memory instead of 350 MiB. It costs a tenth of the time and makes files a twelfth larger, which
 bodies of usual size, such as a manifest of a million references, need not pay."""
 BODY_PART: Final = 4 << 20
-"""Bytes of such a part, at least. Not measured."""
+"""Bytes of such a part, at least: the manifest of two million references takes 1.37 s, with an
+eighth of it 1.47 s, with eight times as much 1.45 s, and as much memory."""

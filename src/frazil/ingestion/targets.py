@@ -14,7 +14,7 @@ from typing import Any, Final
 from frazil.errors import FrazilError
 from frazil.ingestion.records import Identity
 from frazil.ingestion.sources import look, root_of
-from frazil.ingestion.tuning import ASKED_AT_ONCE
+from frazil.storage.tuning import POOL_THREADS
 
 MOST_ASKED: Final = 20_000
 """Files of one scan that are asked for; each costs a request."""
@@ -35,7 +35,7 @@ def ask_all(urls: Iterable[str], options: Mapping[str, Any]) -> dict[str, Identi
             return False
         return True
 
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(POOL_THREADS) as pool:
         # One that fails speaks for its host or bucket.
         answers = pool.map(lambda each: ask(each[0]), by_root.values())
         pairs = zip(by_root.values(), answers, strict=True)

@@ -33,10 +33,11 @@ RANGE_GAP: Final = 64 << 10
 ms away with such gaps take 60 ms together and 192 ms one by one; with gaps of 8 KiB 69 ms and 215
 ms, of 512 KiB 551 ms and 159 ms."""
 RANGE_BYTES: Final = 16 << 20
-"""Bytes of such a request at most. Not measured."""
+"""Bytes of such a request at most: 64 MiB in neighbouring ranges take 1.2 s, with 2 MiB 0.8 s, with
+128 MiB 1.8 s."""
 PART_BYTES: Final = 8 << 20
-"""Bytes of a part of a multipart upload: 64 MiB to a store on loopback take 60 ms, in parts of 5
-MiB 64 ms, of 32 MiB 57 ms. Stores want 5 MiB at least."""
+"""Bytes of a part of a multipart upload: 64 MiB take 60 ms of the processor, in parts of 5 MiB 64
+ms, of 32 MiB 57 ms. Stores want 5 MiB at least."""
 PARTED_FROM: Final = 2 * PART_BYTES
 """Objects from this size on are uploaded in parts, side by side, unless the settings name a size.
 On loopback, where one connection has all the bandwidth, parts only cost: 16 MiB take 17 ms instead
@@ -70,7 +71,8 @@ each open storage, 16 MiB at most."""
 # --- the disk cache ---
 
 CACHE_READERS: Final = 8
-"""Threads that look for cached copies at once. Not measured."""
+"""Threads that look for cached copies at once. 64 copies of 4 KiB in the page cache take 1.8 ms by
+one thread, 2.5 ms by 8, 4.0 ms by 64; of 512 KiB 82 ms, 84 ms and 84 ms."""
 CACHE_SLACK: Final = 16
 """The folder is looked through about each time that one part in so many of its limit was added, and
 holds fifteen sixteenths of the limit at most afterwards. 4,096 copies of 4 KiB into a cache for

@@ -80,7 +80,7 @@ def opened(held: Sequence[Node], spec: int = 2, first: int = 1) -> NodeTable:
 def test_each_node_is_found_without_the_others(spec: int) -> None:
     table = opened(nodes(), spec)
     assert len(table) == len(nodes())
-    for node in nodes()[::5]:
+    for node in nodes()[::20]:
         assert table.find(node.path) is table.find(node.path)
     assert "_all" not in table.__dict__
     for node in nodes():
