@@ -552,7 +552,7 @@ def _cases() -> Iterator[Case]:
     for label, put in (
         ("3-bytes", partial(unheard_of, 3)),
         ("16-bytes", partial(unheard_of, 16)),
-        ("time", moments),
+        ("time", partial(moments)),
     ):
         told = "does not support the type of 'v'"
         yield case(f"type-{label}", put, outcome=Outcome.REFUSED, told=told, truth=nothing)
