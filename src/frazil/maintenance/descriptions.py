@@ -42,12 +42,12 @@ def header_of(envelope: Envelope) -> Described:
         "app_name": name,
         **({"app_version": version} if dash else {}),
         "spec_version": spec_text(envelope.spec),
-        "file_type": type_name(envelope.kind),
+        "file_type": file_type_name(envelope.kind),
         "compression": "zstd",
     }
 
 
-def type_name(kind: FileKind) -> str:
+def file_type_name(kind: FileKind) -> str:
     """What a kind of file is called."""
     return kind.name.lower().replace("_", "-")
 

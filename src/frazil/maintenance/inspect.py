@@ -23,11 +23,11 @@ from frazil.maintenance.descriptions import (
     describe_manifest,
     describe_repo,
     describe_snapshot,
+    file_type_name,
     header_of,
     location_compression,
     rest_of_repo,
     spec_text,
-    type_name,
 )
 from frazil.masking import shown_data
 from frazil.model.history import TransactionLog
@@ -48,7 +48,7 @@ def _stored_header(context: Context, key: str, kind: FileKind) -> Described:
         return header_of(unseal(blob, kind, key=key))
     generation = context.generation
     shown = {"generation": generation.full_name, "spec_version": spec_text(generation.spec)}
-    return {**shown, "file_type": type_name(kind)}
+    return {**shown, "file_type": file_type_name(kind)}
 
 
 def inspect_snapshot(context: Context, snapshot_id: SnapshotId) -> Described:

@@ -1,144 +1,62 @@
-"""Readers compare chunks with the checksums that were recorded for them, if they are told to."""
+"""Bytes are compared with all the checksums that are on record for them."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-import zarr
 
-import frazil
-from frazil import FormatError, Repository, Session
-from frazil.statistics import files
-from frazil.storage.memory import MemoryStorage
+from frazil.errors import FormatError
+from frazil.ids import ChunkId
+from frazil.model.chunks import NativeRef
+from frazil.storage.assets import chunk_key
+from frazil.transaction.verification import check_checksum, check_one_checksum, crc32c
 
-Read: TypeAlias = Callable[[Session], npt.NDArray[np.float32]]
-ALL = np.arange(8.0, dtype="f4")
-
-
-def by_zarr(session: Session) -> npt.NDArray[np.float32]:
-    return np.asarray(zarr.open_array(session.store, path="a", mode="r")[...], "f4")
+DATA = b"123456789"
+CHECK = 0xE3069283
+"""what CRC-32C gives for these bytes, by its definition"""
 
 
-def by_zarr_alone(session: Session) -> npt.NDArray[np.float32]:
-    with frazil.config.set(fast_zarr=False):
-        return by_zarr(session)
+def test_the_polynomial_is_that_of_castagnoli() -> None:
+    assert crc32c(DATA) == crc32c(memoryview(DATA)) == crc32c(bytearray(DATA)) == CHECK
 
 
-def by_another_process(session: Session) -> npt.NDArray[np.float32]:
-    return by_bulk(pickle.loads(pickle.dumps(session)))
+@pytest.mark.parametrize("recorded", [[CHECK], [1, CHECK], []])
+def test_one_fitting_record_is_enough_and_none_passes(recorded: list[int]) -> None:
+    check_checksum(DATA, recorded, "chunks/x")
 
 
-def by_bulk(session: Session) -> npt.NDArray[np.float32]:
-    return np.asarray(session.array("a")[...], "f4")
-
-
-def by_one(session: Session) -> npt.NDArray[np.float32]:
-    return np.concatenate([session.array("a")[start : start + 2] for start in range(0, 8, 2)])
-
-
-def written(storage: MemoryStorage, *, packed: bool) -> None:
-    """A repository with chunks of eight bytes, raw and native, that were analyzed."""
-    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
-    repo = Repository.create(storage, config)
-    session = repo.writable_session("main")
-    zarr.create_array(
-        session.store, name="a", shape=(8,), chunks=(2,), dtype="f4", compressors=None, filters=None
-    )
-    with frazil.config.set(pack_bulk_writes=packed):
-        session.array("a")[...] = ALL
-    session.commit("write")
-    assert repo.audit.analyze().chunks == 4
-
-
-def damaged(storage: MemoryStorage) -> None:
-    """One bit of the first chunk object the other way round."""
-    key = next(item.key for item in storage.list("chunks/"))
-    data = bytearray(storage.get(key) or b"")
-    data[3] ^= 1
-    storage.put(key, bytes(data))
-
-
-def opened(storage: MemoryStorage, *, verify: bool) -> Session:
-    with frazil.config.set(verify_chunks=verify):
-        return Repository.open(storage).readonly_session("main")
-
-
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("read", [by_bulk, by_one, by_zarr, by_zarr_alone, by_another_process])
-def test_a_flipped_bit_is_an_error_that_names_the_chunk(read: Read, packed: bool) -> None:
-    storage = MemoryStorage()
-    written(storage, packed=packed)
-    np.testing.assert_array_equal(read(opened(storage, verify=True)), ALL)
-    damaged(storage)
-    with pytest.raises(FormatError, match=r"changed since they were analyzed.*key=chunks/"):
-        read(opened(storage, verify=True))
-    assert (read(opened(storage, verify=False)) != ALL).sum() == 1, "raw chunks have no checksum"
-
-
-def test_the_error_names_the_array_and_the_chunk() -> None:
-    storage = MemoryStorage()
-    written(storage, packed=True)
-    damaged(storage)
+def test_an_error_names_the_object_and_both_checksums() -> None:
     with pytest.raises(FormatError) as caught:
-        by_bulk(opened(storage, verify=True))
-    assert (caught.value.facts["array"], caught.value.facts["chunk"]) == ("/a", (0,))
+        check_checksum(DATA, [2, 1], "chunks/x")
+    for part in ("chunks/x", "e3069283", "00000001 or 00000002"):
+        assert part in str(caught.value)
 
 
-def test_a_handle_with_other_settings_verifies_too() -> None:
-    storage = MemoryStorage()
-    written(storage, packed=True)
-    damaged(storage)
-    with frazil.config.set(verify_chunks=True):
-        repo = Repository.open(storage)
-    with pytest.raises(FormatError):
-        by_bulk(repo.reopen(frazil.RepositoryConfig()).readonly_session("main"))
+class Records:
+    """A record for one range of one object."""
+
+    def __init__(self, ref: NativeRef, checksum: int) -> None:
+        self.ref, self.checksum = ref, checksum
+
+    def of(
+        self,
+        chunk_id: npt.NDArray[np.uint8],
+        offset: npt.NDArray[np.int64],
+        length: npt.NDArray[np.int64],
+    ) -> Sequence[Collection[int]]:
+        """The record, for this very range only."""
+        asked = zip(chunk_id, offset.tolist(), length.tolist(), strict=True)
+        own = (bytes(self.ref.chunk_id), self.ref.offset, self.ref.length)
+        return [[self.checksum] if (bytes(id), at, n) == own else [] for id, at, n in asked]
 
 
-def test_damage_is_not_copied_into_a_chunk_that_is_written_in_part() -> None:
-    storage = MemoryStorage()
-    written(storage, packed=True)
-    damaged(storage)
-    with frazil.config.set(verify_chunks=True):
-        session = Repository.open(storage).writable_session("main")
-    with pytest.raises(FormatError):
-        session.array("a")[1] = 7.0
-
-
-def test_chunks_that_were_not_analyzed_are_read() -> None:
-    storage = MemoryStorage()
-    written(storage, packed=True)
-    session = Repository.open(storage).writable_session("main")
-    session.array("a")[...] = ALL + 1
-    session.commit("others")
-    np.testing.assert_array_equal(by_bulk(opened(storage, verify=True)), ALL + 1)
-
-
-def test_damaged_statistics_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    storage = MemoryStorage()
-    written(storage, packed=True)
-    [item] = storage.list("frazil/statistics/")
-    storage.put(item.key, (storage.get(item.key) or b"")[:-3])
-    session = opened(storage, verify=True)
-    np.testing.assert_array_equal(by_bulk(session), ALL)
-    [told] = [each.getMessage() for each in caplog.records if "not compared" in each.getMessage()]
-    assert item.key in told
-    by_one(session)
-    assert len(caplog.records) == 1, "it is told once"
-
-
-def test_statistics_that_are_too_many_to_be_read_are_told(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = MemoryStorage()
-    written(storage, packed=True)
-    [item] = storage.list("frazil/statistics/")
-    storage.put(f"{item.key}2", storage.get(item.key) or b"")
-    for name in ("INDEX_ROWS", "FILE_ROWS"):
-        monkeypatch.setattr(files, name, 4)
-    np.testing.assert_array_equal(by_bulk(opened(storage, verify=True)), ALL)
-    assert "more statistics than are used" in caplog.text
+def test_a_single_chunk_is_looked_up_by_object_offset_and_length() -> None:
+    ref = NativeRef(ChunkId(bytes(range(12))), 5, len(DATA))
+    check_one_checksum(Records(ref, CHECK), ref, DATA)
+    with pytest.raises(FormatError, match=chunk_key(ref.chunk_id)):
+        check_one_checksum(Records(ref, CHECK + 1), ref, DATA)
+    other = NativeRef(ref.chunk_id, 6, len(DATA))
+    check_one_checksum(Records(ref, CHECK + 1), other, DATA)
