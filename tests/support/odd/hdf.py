@@ -549,13 +549,13 @@ def _cases() -> Iterator[Case]:
             told="'v'",
             truth=nothing,
         )
-    for label, put in (
+    for label, unknown in (
         ("3-bytes", partial(unheard_of, 3)),
         ("16-bytes", partial(unheard_of, 16)),
         ("time", partial(moments)),
     ):
         told = "does not support the type of 'v'"
-        yield case(f"type-{label}", put, outcome=Outcome.REFUSED, told=told, truth=nothing)
+        yield case(f"type-{label}", unknown, outcome=Outcome.REFUSED, told=told, truth=nothing)
     opaque = h5py.opaque_dtype(np.dtype("V5"))
     yield case("type-opaque", partial(of_type, opaque, [np.void(b"abcde")] * 3))
     yield case("type-reference", pointers, outcome=Outcome.REFUSED, told="'v'", truth=nothing)
