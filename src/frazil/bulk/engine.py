@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -20,7 +20,15 @@ from frazil import config
 from frazil.arrays import I64, Array
 from frazil.bulk.chain import Chain, as_memory
 from frazil.bulk.codecs import LARGE_CHUNK, wrong_size
-from frazil.bulk.fetch import MISSING, ChunkReferences, check_length, fetch_into, require_last_byte
+from frazil.bulk.fetch import (
+    MISSING,
+    NATIVE,
+    ChunkReferences,
+    OneReader,
+    check_length,
+    fetch_into,
+    require_last_byte,
+)
 from frazil.bulk.plan import ChunkPlan
 from frazil.bulk.tuning import DISK_BATCH, LOOKUP_ROWS, REMOTE_BATCH, REMOTE_BATCHES, SMALL_CHUNK
 from frazil.errors import FormatError, StorageError
@@ -133,13 +141,15 @@ def execute(
     pace = pace_for(source.state.context.storage, size, max_in_flight, alone)
     pace = pace.in_runs(plan.run_length)
     exists = np.zeros(plan.count, bool)
+    is_inline = source.state.context.storage.answers_inline
+    reader = OneReader() if is_inline and size < SMALL_CHUNK else None
     scratch = Scratch()
     done = size = 0
     for rows in spans(range(plan.count), LOOKUP_ROWS - LOOKUP_ROWS % pace.rows or pace.rows):
         refs = source.find(plan.coords(rows))
         _check_lengths(source, plan, rows, refs)
         exists[rows.start : rows.stop] = refs.kind != MISSING
-        job = _Job(source, plan, out, refs, rows.start, scratch)
+        job = _Job(source, plan, out, refs, rows.start, scratch, reader)
         width = pace.width if len(rows) > pace.rows else 1
         with closing(shared(job.run, spans(rows, pace.rows), width)) as batches:
             for count, read in batches:
@@ -214,6 +224,7 @@ class _Job:
         refs: ChunkReferences,
         first: int,
         scratch: Scratch,
+        reader: OneReader | None,
     ) -> None:
         self._source = source
         self._chain = source.chain
@@ -222,6 +233,7 @@ class _Job:
         self._refs = refs
         self._first = first
         self._scratch = scratch
+        self._reader = reader
         same_type = out.dtype == source.chain.dtype
         self._is_direct = source.chain.is_direct and same_type
         self._is_raw = source.chain.is_raw and same_type
@@ -240,7 +252,8 @@ class _Job:
         total = int(ends[-1])
         buffer = self._scratch.take(total)
         memory = memoryview(buffer)  # type: ignore[arg-type]  # an array is a buffer
-        fetch_into(self._source.state, refs, memory, at)
+        with self._turn(refs):
+            fetch_into(self._source.state, refs, memory, at)
         if self._is_direct and len(rows) == self._plan.count > self._plan.run_length:
             grid = self._plan.places(self._out)
             if grid is not None:
@@ -261,6 +274,12 @@ class _Job:
             row += count
         self._scratch.give(buffer)
         return len(rows), total
+
+    def _turn(self, refs: ChunkReferences) -> AbstractContextManager[None]:
+        """A turn to read small files, if there are several threads and nothing else to read."""
+        if self._reader is None or not (refs.kind == NATIVE).all():
+            return nullcontext()
+        return self._reader.turn()
 
     def _read_straight(self, rows: range, refs: ChunkReferences, places: Array) -> None:
         """Plain chunks to where they belong, without a copy."""

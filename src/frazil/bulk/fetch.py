@@ -6,7 +6,9 @@ that follow each other, and whose places in memory do too, are read as one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.arrays import I64, Rows
+from frazil.bulk.tuning import READ_PATIENCE_S
 from frazil.errors import ErrorKind, FormatError, StorageError
 from frazil.ids import crockford_many
 from frazil.masking import shown_url
@@ -214,6 +217,28 @@ def _enter(
 
 
 # --- bytes ---
+
+
+class OneReader:
+    """Lets one thread at a time open small files, as long as that is quick.
+
+    Each system call gives Python's lock away for a moment; two threads that both make thousands
+    spend their time passing it on. Where a read takes long, as on a slow disk, nobody waits for it.
+    """
+
+    def __init__(self, patience_s: float = READ_PATIENCE_S) -> None:
+        self._lock = threading.Lock()
+        self._patience_s = patience_s
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Go one after the other, but do not wait long."""
+        is_held = self._lock.acquire(timeout=self._patience_s)
+        try:
+            yield
+        finally:
+            if is_held:
+                self._lock.release()
 
 
 def fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, at: I64) -> None:

@@ -33,6 +33,10 @@ chunks of four bytes take 0.51 s, with an eighth of it 0.74 s, with eight times 
 SMALL_CHUNK: Final = 64 << 10
 """Uncompressed chunks below this size are read from a disk by one thread: 16 MiB in 16 KiB chunks
 from the page cache cost 14 ms, with threads 22 ms; in chunks of 256 KiB 6.3 ms and 8.6 ms."""
+READ_PATIENCE_S: Final = 0.005
+"""Seconds that a thread waits for another one that reads small compressed chunks from a disk. A
+batch takes 0.6 ms from the page cache. 64 MiB in 16 KiB chunks cost 165 ms and 400 waits of
+threads so, 195 ms and 1,000 waits where all read at once."""
 SMALL_RESULT: Final = 4 << 20
 """Arrays below this size are read side by side, larger ones one after the other, each by threads of
 its own. Eight arrays of this size take 43 ms in both ways."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from typing import Final
 
 import numcodecs
 import numpy as np
 import zstandard
-from numcodecs.zstd import decompress
 
 from frazil.arrays import I64
 from frazil.bulk.codecs import ByteCodec, damaged, wrong_size
@@ -86,17 +84,6 @@ class Zstd(ByteCodec):
         try:
             if not _are_plain_frames(data, lengths, len(out) // len(lengths)):
                 return False
-        except zstandard.ZstdError:
-            return False
-        # numcodecs holds Python's lock for none of the frames, the stream before each of them.
-        with suppress(RuntimeError, ValueError):
-            decompress(data, out)
-            return True
-        return self._decode_stream(data, out)  # older versions take one frame only
-
-    def _decode_stream(self, data: Bytes, out: memoryview) -> bool:
-        """Decode frames that are checked already; False if one is damaged."""
-        try:
             reader = _contexts.decompressor.stream_reader(data, read_across_frames=True)
             return reader.readinto(out) == len(out) and not reader.read(1)
         except zstandard.ZstdError:

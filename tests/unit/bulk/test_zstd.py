@@ -64,21 +64,6 @@ def test_the_last_checksum_counts(checksum: bool) -> None:
     assert as_run([*frames[:-1], damaged]) == one_by_one([*frames[:-1], damaged])
 
 
-def test_where_numcodecs_takes_one_frame_only_a_stream_takes_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def first_frame_only(data: bytes, out: memoryview) -> None:  # as older ones
-        size = zstandard.frame_content_size(data)
-        if len(out) != size:
-            raise RuntimeError("Zstd decompression error: Destination buffer is too small")
-
-    monkeypatch.setattr("frazil.bulk.zstd.decompress", first_frame_only)
-    frames = packed(range(5))
-    assert as_run(frames) == b"".join(map(chunk, range(5)))
-    damaged = bytes([*frames[2][:-1], frames[2][-1] ^ 1])
-    assert as_run([*frames[:2], damaged]) in (None, one_by_one([*frames[:2], damaged]))
-
-
 def test_other_frames_are_left_to_be_decoded_one_by_one() -> None:
     plain = packed(range(3))
     stream = zstandard.ZstdCompressor().compressobj()  # does not know its size in advance
