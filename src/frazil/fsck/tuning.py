@@ -1,6 +1,6 @@
 """Tuning of fsck: how much is checked at once, and what is kept.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
 object store on the clock.
 """
 

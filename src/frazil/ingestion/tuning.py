@@ -1,6 +1,6 @@
 """Tuning of ingests: how much is read at once, and what a process keeps.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
 object store on the clock.
 """
 

@@ -1,6 +1,6 @@
 """Tuning of garbage collection, compaction and other maintenance: how much is done at once.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
 object store on the clock. The memory for manifests is a setting of the caller.
 """
 

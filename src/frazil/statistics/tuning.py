@@ -1,6 +1,6 @@
 """Tuning of chunk statistics: how much is read at once, and when files are merged.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
 object store on the clock.
 """
 

@@ -1,6 +1,6 @@
 """Tuning of uncommitted changes and of commits.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`).
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`).
 """
 
 from __future__ import annotations

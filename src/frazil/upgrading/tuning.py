@@ -1,6 +1,6 @@
 """Tuning of upgrades from older generations: how much is done at once, and what is kept.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
 object store on the clock.
 """
 
