@@ -1,8 +1,8 @@
 """Tuning of bulk reads and writes, of the codec pipeline and of the store.
 
-Most thresholds say from which size on a thread pays. Most times are medians of processor times on a busy
-machine with two cores and a local disk (`scripts/tune`). Those of object stores are on the clock:
-of a server on the same machine whose answers wait for 30 ms.
+Most thresholds say from which size on a thread pays. Most times are medians of processor times on a
+busy machine with two cores and a local disk (`scripts/tune`). Those of object stores are on the
+clock: of a server on the same machine whose answers wait for 30 ms.
 """
 
 from __future__ import annotations

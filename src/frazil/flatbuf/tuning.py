@@ -1,8 +1,8 @@
 """Tuning of `flatbuf` and `formats`: how files are read and written, never what is in them.
 
 Most thresholds choose between tables one by one (Python) and all tables as columns (numpy), which
-needs some 100 us before the first row. Most times are medians of processor times on a busy machine with
-two cores (`scripts/tune`).
+needs some 100 us before the first row. Most times are medians of processor times on a busy machine
+with two cores (`scripts/tune`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tuning of the Spark parts: where work is done, how it is cut into tasks, how much is held.
 
-Most times are medians on a busy machine with two cores (`scripts/tune`): of the processor, with Java,
-unless it says that they are on the clock.
+Most times are medians on a busy machine with two cores (`scripts/tune`): of the processor, with
+Java, unless it says that they are on the clock.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Tuning of storage: how many requests and threads at once, how much in one, what is kept.
 
-Most times are medians on a busy machine with two cores and a local disk (`scripts/tune`): of threads and
-requests on the clock, all others of the processor. An object store is a server on the same machine
-whose answers wait for 30 ms. What a store itself limits is beside the code that obeys it.
+Most times are medians on a busy machine with two cores and a local disk (`scripts/tune`): of
+threads and requests on the clock, all others of the processor. An object store is a server on the
+same machine whose answers wait for 30 ms. What a store itself limits is beside the code that obeys
+it.
 """
 
 from __future__ import annotations
