@@ -1,8 +1,8 @@
 """Tuning of bulk reads and writes, of the codec pipeline and of the store.
 
-Most thresholds say from which size on a thread pays. Times are medians of processor times on a busy
-machine with two cores and a local disk (`scripts/tune`). Those of object stores are on the clock:
-of a server on the same machine whose answers wait for 30 ms.
+Most thresholds say from which size on a thread pays. Most times are medians of processor times on a
+busy machine with two cores and a local disk (`scripts/tune`). Those of object stores are on the
+clock: of a server on the same machine whose answers wait for 30 ms.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ its own. Eight arrays of this size take 43 ms in both ways."""
 LARGE_FILE: Final = 256 << 10
 """Files from this size on are written to a disk by several threads, from where their bytes lie: 16
 MiB in files of 1 MiB take 25 ms on the clock, by one thread 46 ms, at 14 ms and 13 ms of the
-processor. In files of 64 KiB threads cost 102 ms instead of 83 ms."""
+processor. In files of 64 KiB both cost the same while the machine was busy (23 ms and 24 ms); an
+earlier sweep had 102 ms with threads and 83 ms without."""
 LARGE_VALUE: Final = 256 << 10
 """Values from this size on are read or written in a thread even on a local disk, so that zarr's
 event loop stays free meanwhile. 32 of 16 KiB take 3.7 ms in line and 5.6 ms in threads, of 256 KiB
 5.3 ms and 6.8 ms, of 1 MiB 11 ms and 13 ms."""
 SMALL_BATCH: Final = 8
 """Up to so many small chunks of one call by zarr are read or written without a thread: 100 reads of
-2 chunks take 36 ms instead of 75 ms, of 8 51 ms instead of 84 ms, of 32 117 ms instead of 123
-ms."""
+2 chunks take 36 ms instead of 75 ms, of 8 51 ms instead of 84 ms. Of 32 one sweep had 117 ms
+instead of 123 ms, another 198 ms instead of 168 ms."""
 LISTED_PER_TURN: Final = 256
 """Keys of a listing in memory that are returned before other tasks of the event loop may run:
 20,000 keys take 26 ms, with an eighth of it and with eight times as much 25 ms."""

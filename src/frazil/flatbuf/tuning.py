@@ -1,8 +1,8 @@
 """Tuning of `flatbuf` and `formats`: how files are read and written, never what is in them.
 
 Most thresholds choose between tables one by one (Python) and all tables as columns (numpy), which
-needs some 100 us before the first row. Times are medians of processor times on a busy machine with
-two cores (`scripts/tune`).
+needs some 100 us before the first row. Most times are medians of processor times on a busy machine
+with two cores (`scripts/tune`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ commit; a larger one is read back, so that the next commit can copy its bytes. F
 nodes take 3.7 ms and 5.8 ms, to 100 nodes 5.3 ms and 5.9 ms."""
 MANY_FOUND: Final = 16
 """Once one node in so many was looked up, all nodes of a snapshot are read. To read 2,000 groups
-takes as long as 120 lookups: to look up each of them takes 17 ms, 45 ms if one in four is waited
-for, 112 ms one by one."""
+takes as long as 120 lookups: to look up each of them takes 10 ms, with one in four 24 ms, one by
+one 73 ms."""
 
 # --- files that grow by rows put behind the others ---
 

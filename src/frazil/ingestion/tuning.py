@@ -1,7 +1,7 @@
 """Tuning of ingests: how much is read at once, and what a process keeps.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
-object store on the clock.
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those
+of an object store on the clock.
 """
 
 from __future__ import annotations

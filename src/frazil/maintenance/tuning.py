@@ -1,7 +1,7 @@
 """Tuning of garbage collection, compaction and other maintenance: how much is done at once.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
-object store on the clock. The memory for manifests is a setting of the caller.
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those
+of an object store on the clock. The memory for manifests is a setting of the caller.
 """
 
 from __future__ import annotations

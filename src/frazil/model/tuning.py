@@ -1,6 +1,6 @@
 """Tuning of the tables in memory: thresholds that choose between two ways to the same result.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`).
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`).
 """
 
 from __future__ import annotations

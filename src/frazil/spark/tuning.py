@@ -1,7 +1,7 @@
 """Tuning of the Spark parts: where work is done, how it is cut into tasks, how much is held.
 
-Times are medians on a busy machine with two cores (`scripts/tune`): of the processor, with Java,
-unless it says that they are on the clock.
+Most times are medians on a busy machine with two cores (`scripts/tune`): of the processor, with
+Java, unless it says that they are on the clock.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Final
 # --- this process, or tasks of Spark ---
 
 FEW_ITEMS: Final = 64
-"""Up to so many files, or portions of a copy, are done by this process: 64 small files take 1.3 s
-on the clock, and Spark alone takes some seconds to start."""
+"""Up to so many files, or portions of a copy, are done by this process: 64 small files take 0.5 s
+to 0.9 s (1.3 s to 4.9 s on the clock of a busy machine), and Spark alone takes some seconds to
+start."""
 FEW_BYTES: Final = 1 << 30
-"""Bytes of these files in all, at most: this process reads a gigabyte in 1.5 s and writes it in 1.4
-s on a local disk, and Spark takes 16 s to start."""
+"""Bytes of these files in all, at most. From 32 MiB, which are read in 48 ms and written in 42 ms,
+a gigabyte would take 3 s; Spark takes 16 s of the processor to start."""
 MANY_REFS: Final = 200_000
 """Repositories with more chunk references are maintained by tasks: to check so many takes 63 ms
 here, as much as one task without any work."""
@@ -24,8 +25,8 @@ LOCAL_BYTES: Final = 64 << 20
 s of work, less than a job takes to start."""
 EMBEDDED_BYTES: Final = 1 << 30
 """The same where tasks would run on the same processors as the driver. A mean of 78 MB takes 123 ms
-on the driver and 360 ms in tasks, all on the clock; of 52 MB on a busy machine 0.80 s and 0.83 s of
-the processor."""
+on the driver and 360 ms in tasks; of 52 MB on a busy machine 0.80 s and 0.83 s. A gigabyte was
+never tried."""
 LOCAL_ROWS: Final = 1 << 18
 """Rows that the driver makes at most: many rows are better made by many tasks. 260,000 rows take
 0.65 s on the clock, in tasks 0.56 s; four million 5.4 s and 2.9 s."""
@@ -61,8 +62,8 @@ ANSWER_BYTES: Final = 32 << 20
 # --- partitions and batches of a read ---
 
 SPLIT_BYTES: Final = 64 << 20
-"""Decoded bytes of a partition unless `split-size` says otherwise: four million rows (16 MB) take
-4.5 s on the clock as a whole, in parts of 8 MiB 3.7 s, of 1 MiB 6.9 s."""
+"""Decoded bytes of a partition unless `split-size` says otherwise. Tried with four million rows (16
+MB) only: 4.5 s on the clock as a whole, in parts of 8 MiB 3.7 s, of 1 MiB 6.9 s."""
 SMALLEST_SPLIT: Final = 8 << 20
 """Partitions are not cut finer than this: a task costs as much as some hundred thousand rows."""
 REGION_CELLS: Final = 1 << 20

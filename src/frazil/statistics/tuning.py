@@ -1,7 +1,7 @@
 """Tuning of chunk statistics: how much is read at once, and when files are merged.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
-object store on the clock.
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those
+of an object store on the clock.
 """
 
 from __future__ import annotations

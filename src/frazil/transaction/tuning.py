@@ -1,6 +1,6 @@
 """Tuning of uncommitted changes and of commits.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`).
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ MANY_CHANGES: Final = 1_000
 need not wait for them. A commit of one chunk takes 3.5 ms, of 1,000 4.7 ms, of 8,000 7.4 ms,
 without a disk that syncs."""
 MANY_REFS: Final = 50_000
-"""Manifests with so many references in all are read or written in threads: a commit of eight arrays
-with 48,000 takes 23 ms in threads and 29 ms without, with 8,000 14 ms and 13 ms."""
+"""Manifests with so many references in all are read or written in threads. On two busy cores
+threads gain nothing: a commit of eight arrays with 48,000 takes 21 ms in threads and 19 ms without,
+with 400,000 106 ms and 88 ms."""
 REFS_AT_ONCE: Final = 2_000_000
 """References that are read or written at once, unless there are more in as many manifests as there
 are cores: 99 bytes of memory each while a manifest of native ones is read, 190 MiB."""

@@ -1,7 +1,7 @@
 """Tuning of upgrades from older generations: how much is done at once, and what is kept.
 
-Times are medians of processor times on a busy machine with two cores (`scripts/tune`), those of an
-object store on the clock.
+Most times are medians of processor times on a busy machine with two cores (`scripts/tune`), those
+of an object store on the clock.
 """
 
 from __future__ import annotations
