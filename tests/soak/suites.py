@@ -33,7 +33,7 @@ class Suite:
 SUITES: Final = (
     Suite("odd files", ("tests/ingestion/test_corpus.py",)),
     Suite("spark kills", ("tests/spark/test_kills.py",), least_s=480),
-    Suite("cluster", ("tests/spark/test_cluster.py",), least_s=300),
+    Suite("cluster", ("tests/spark/test_cluster.py",), least_s=480),
     Suite("many references", ("tests/spark/test_scale.py",)),
     Suite("thousand files", ("tests/peer/test_thousand_files.py",), least_s=240),
     Suite("verdicts", ("tests/peer/test_verdicts.py",)),
