@@ -30,7 +30,14 @@ from frazil.bulk.fetch import (
     require_last_byte,
 )
 from frazil.bulk.plan import ChunkPlan
-from frazil.bulk.tuning import DISK_BATCH, LOOKUP_ROWS, REMOTE_BATCH, REMOTE_BATCHES, SMALL_CHUNK
+from frazil.bulk.tuning import (
+    DISK_BATCH,
+    LARGE_BATCH,
+    LOOKUP_ROWS,
+    REMOTE_BATCH,
+    REMOTE_BATCHES,
+    SMALL_CHUNK,
+)
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
 from frazil.model.nodes import ArrayNode, Coordinates
@@ -60,18 +67,24 @@ class BatchLimits:
 
 
 def pace_for(
-    storage: Storage, size: int, max_in_flight: int | None = None, width: int | None = None
+    storage: Storage,
+    size: int,
+    max_in_flight: int | None = None,
+    width: int | None = None,
+    total: int = 0,
 ) -> BatchLimits:
     """Batches of chunks of some size that keep a storage busy, within a limit of memory.
 
     Disks are fed by few threads with little each, or by `width`; object stores by large batches,
-    whose chunks they take side by side.
+    whose chunks they take side by side. If there are `total` bytes, each thread of a disk gets
+    several batches, so that none is idle at the end, and larger ones where that is possible.
     """
     now = config.current()
     limit = max_in_flight or now.max_in_flight_bytes
     if storage.answers_inline:
         # One thread more than cores, because one of them usually waits for the disk.
-        wanted, width = DISK_BATCH, width or now.workers + 1
+        width = width or now.workers + 1
+        wanted = min(LARGE_BATCH, max(DISK_BATCH, total // (4 * width)))
     else:
         wanted, width = REMOTE_BATCH, REMOTE_BATCHES
     # A batch has its chunks in memory as they are, and encoded.
@@ -138,11 +151,11 @@ def execute(
         return _read_one(source, plan, out, source.find_one, progress)
     size = max(1, math.prod(plan.largest) * source.chain.dtype.itemsize)
     alone = 1 if source.chain.is_raw and size < SMALL_CHUNK else None
-    pace = pace_for(source.state.context.storage, size, max_in_flight, alone)
+    storage, total = source.state.context.storage, size * plan.count
+    pace = pace_for(storage, size, max_in_flight, alone, total)
     pace = pace.in_runs(plan.run_length)
     exists = np.zeros(plan.count, bool)
-    is_inline = source.state.context.storage.answers_inline
-    reader = OneReader() if is_inline and size < SMALL_CHUNK else None
+    reader = OneReader() if storage.answers_inline and size < SMALL_CHUNK else None
     scratch = Scratch()
     done = size = 0
     for rows in spans(range(plan.count), LOOKUP_ROWS - LOOKUP_ROWS % pace.rows or pace.rows):

@@ -13,7 +13,6 @@ from zarr.core.buffer import default_buffer_prototype
 
 from frazil import config
 from frazil.bulk import write_region
-from frazil.bulk.engine import pace_for
 from frazil.bulk.pack import Packing, chosen_packing, write_encoded
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
 from frazil.model.chunks import ChunkTable, ChunkType
@@ -241,16 +240,3 @@ def test_no_byte_request_reaches_into_the_neighbour_of_a_packed_chunk(
     assert caught.value.kind is ErrorKind.INVALID_BYTE_RANGE
     with pytest.raises(InvalidInputError):
         asyncio.run(session.store.get_partial_values(prototype, [(key, outside)]))
-
-
-@pytest.mark.parametrize("limit", [1 << 20, 32 << 20, 512 << 20])
-@pytest.mark.parametrize("size", [1, 1 << 10, 1 << 20, 3 << 20, 64 << 20])
-def test_what_is_in_memory_at_a_time_is_within_the_limit(
-    storage: Storage, size: int, limit: int
-) -> None:
-    """Chunks as they are and encoded; one of them at least, however large it is."""
-    pace = pace_for(storage, size, limit)
-    held = 2 * size * pace.rows * pace.width
-    assert held <= limit or (pace.rows, pace.width) == (1, 1)
-    assert pace.rows > 0
-    assert pace.width > 0

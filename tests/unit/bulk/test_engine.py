@@ -1,0 +1,44 @@
+"""How much of a region is read at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil import config
+from frazil.bulk.engine import pace_for
+from frazil.storage.base import Storage
+from frazil.storage.memory import MemoryStorage
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("total", [0, 8 * MIB, 1 << 40])
+@pytest.mark.parametrize("limit", [MIB, 32 * MIB, 512 * MIB])
+@pytest.mark.parametrize("size", [1, 1 << 10, MIB, 3 * MIB, 64 * MIB])
+def test_what_is_in_memory_at_a_time_is_within_the_limit(
+    storage: Storage, size: int, limit: int, total: int
+) -> None:
+    """Chunks as they are and encoded; one of them at least, however large it is."""
+    pace = pace_for(storage, size, limit, total=total)
+    held = 2 * size * pace.rows * pace.width
+    assert held <= limit or (pace.rows, pace.width) == (1, 1)
+    assert pace.rows > 0
+    assert pace.width > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("total", [8 * MIB, 64 * MIB, 1 << 34])
+def test_every_thread_of_a_disk_gets_several_batches(threads: int, total: int) -> None:
+    """Else one of them would still work when the others have nothing left."""
+    size = 16 << 10
+    with config.set(threads=threads):
+        pace = pace_for(MemoryStorage(), size, total=total)
+    batches = total // (pace.rows * size)
+    assert batches >= min(4 * pace.width, total // MIB)
+
+
+def test_batches_of_large_reads_are_larger() -> None:
+    size = 16 << 10
+    with config.set(threads=2):
+        small, large = (pace_for(MemoryStorage(), size, total=n * MIB) for n in (8, 64))
+    assert (small.rows, large.rows) == (64, 256)
