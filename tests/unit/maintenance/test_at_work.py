@@ -98,3 +98,4 @@ def test_a_young_note_costs_no_request() -> None:
     with at_work(place, TrashWork.ERASING) as note:
         place.delete_many([note.key])
         note.hold()
+        assert keys(place) == set(), "it neither looks nor writes"
