@@ -36,6 +36,7 @@ from frazil.bulk.tuning import (
     LOOKUP_ROWS,
     REMOTE_BATCH,
     REMOTE_BATCHES,
+    SLOW_DISK_THREADS,
     SMALL_CHUNK,
 )
 from frazil.errors import FormatError, StorageError
@@ -60,6 +61,8 @@ class BatchLimits:
     """chunks of a batch, which is a unit of work for a thread"""
     width: int
     """batches at work"""
+    at_first: int | None = None
+    """so many at the beginning, and more if they take long; None for all"""
 
     def in_runs(self, length: int) -> BatchLimits:
         """The same, where batches end with runs of chunks that are placed together."""
@@ -70,26 +73,29 @@ def pace_for(
     storage: Storage,
     size: int,
     max_in_flight: int | None = None,
-    width: int | None = None,
+    *,
+    at_first: int | None = None,
     total: int = 0,
 ) -> BatchLimits:
     """Batches of chunks of some size that keep a storage busy, within a limit of memory.
 
-    Disks are fed by few threads with little each, or by `width`; object stores by large batches,
-    whose chunks they take side by side. If there are `total` bytes, each thread of a disk gets
-    several batches, so that none is idle at the end, and larger ones where that is possible.
+    Disks are fed by few threads with little each; object stores by large batches, whose chunks
+    they take side by side. Only `at_first` threads of a disk begin, if that is given, and more
+    follow if it is slow. If there are `total` bytes, each thread of a disk gets several batches,
+    so that none is idle at the end, and larger ones where that is possible.
     """
     now = config.current()
     limit = max_in_flight or now.max_in_flight_bytes
     if storage.answers_inline:
         # One thread more than cores, because one of them usually waits for the disk.
-        width = width or now.workers + 1
-        wanted = min(LARGE_BATCH, max(DISK_BATCH, total // (4 * width)))
+        width = now.workers + (1 if at_first is None else SLOW_DISK_THREADS)
+        wanted = min(LARGE_BATCH, max(DISK_BATCH, total // (4 * (at_first or width))))
     else:
         wanted, width = REMOTE_BATCH, REMOTE_BATCHES
     # A batch has its chunks in memory as they are, and encoded.
     width = max(1, min(width, limit // (2 * size)))
-    return BatchLimits(max(1, min(wanted, limit // (2 * width)) // size), width)
+    rows = max(1, min(wanted, limit // (2 * width)) // size)
+    return BatchLimits(rows, width, at_first)
 
 
 class Scratch:
@@ -150,12 +156,13 @@ def execute(
     if plan.count == 1 and source.find_one is not None and _is_small(source.chain, plan):
         return _read_one(source, plan, out, source.find_one, progress)
     size = max(1, math.prod(plan.largest) * source.chain.dtype.itemsize)
-    alone = 1 if source.chain.is_raw and size < SMALL_CHUNK else None
     storage, total = source.state.context.storage, size * plan.count
-    pace = pace_for(storage, size, max_in_flight, alone, total)
+    at_first, reader = None, None
+    if storage.answers_inline and size < SMALL_CHUNK:
+        at_first, reader = 1 if source.chain.is_raw else config.current().workers, OneReader()
+    pace = pace_for(storage, size, max_in_flight, at_first=at_first, total=total)
     pace = pace.in_runs(plan.run_length)
     exists = np.zeros(plan.count, bool)
-    reader = OneReader() if storage.answers_inline and size < SMALL_CHUNK else None
     scratch = Scratch()
     done = size = 0
     for rows in spans(range(plan.count), LOOKUP_ROWS - LOOKUP_ROWS % pace.rows or pace.rows):
@@ -164,7 +171,8 @@ def execute(
         exists[rows.start : rows.stop] = refs.kind != MISSING
         job = _Job(source, plan, out, refs, rows.start, scratch, reader)
         width = pace.width if len(rows) > pace.rows else 1
-        with closing(shared(job.run, spans(rows, pace.rows), width)) as batches:
+        parts = spans(rows, pace.rows)
+        with closing(shared(job.run, parts, width, at_first=pace.at_first)) as batches:
             for count, read in batches:
                 done, size = done + count, size + read
                 if progress is not None:

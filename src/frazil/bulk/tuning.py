@@ -40,6 +40,10 @@ READ_PATIENCE_S: Final = 0.005
 """Seconds that a thread waits for another one that reads small compressed chunks from a disk. A
 batch takes 0.6 ms from the page cache. 64 MiB in 16 KiB chunks cost 165 ms and 400 waits of
 threads so, 195 ms and 1,000 waits where all read at once."""
+SLOW_DISK_THREADS: Final = 2
+"""Threads beside one for each core that read small chunks from a slow disk. 64 MiB in 16 KiB chunks
+that are not in the page cache take 328 ms, compressed 320 ms; with four 315 ms and 326 ms; with
+none, where only one thread reads uncompressed ones, 555 ms and 353 ms."""
 SMALL_RESULT: Final = 4 << 20
 """Arrays below this size are read side by side, larger ones one after the other, each by threads of
 its own. Eight arrays of this size take 43 ms in both ways."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
 
-from frazil.storage.tuning import POOL_THREADS
+from frazil.storage.tuning import POOL_THREADS, SLOW_BATCH_S
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,9 +78,17 @@ def ahead(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R
         wait(begun)
 
 
-def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[R]:
+def shared(
+    work: Callable[[T], R],
+    items: Iterable[T],
+    width: int,
+    *,
+    at_first: int | None = None,
+    patience_s: float = SLOW_BATCH_S,
+) -> Generator[R]:
     """Yield `work` of every item, in any order; `width` threads take the next item each.
 
+    Fewer threads may begin: one more starts each time that no result has come for a while.
     Threads end when the caller is `width` results behind, and are started again when it has
     caught up. When it ends early, what has begun is waited for: it may use memory of the caller.
     """
@@ -109,15 +117,19 @@ def shared(work: Callable[[T], R], items: Iterable[T], width: int) -> Generator[
         else:
             results.put(None)
 
-    busy = 0
+    busy, wanted = 0, min(width, at_first or width)
     try:
         while True:
-            while busy < width and results.qsize() < width and not stopped.is_set():
+            while busy < wanted and results.qsize() < width and not stopped.is_set():
                 thread_pool().submit(run)
                 busy += 1
             if not busy:
                 return
-            result = results.get()
+            try:
+                result = results.get(timeout=patience_s if wanted < width else None)
+            except Empty:
+                wanted += 1
+                continue
             if isinstance(result, tuple):
                 yield result[0]
                 continue

@@ -42,3 +42,13 @@ def test_batches_of_large_reads_are_larger() -> None:
     with config.set(threads=2):
         small, large = (pace_for(MemoryStorage(), size, total=n * MIB) for n in (8, 64))
     assert (small.rows, large.rows) == (64, 256)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_few_threads_begin_to_read_small_chunks(threads: int) -> None:
+    """Batches are cut for those that begin; others join on a slow disk, within the limit."""
+    with config.set(threads=threads):
+        pace = pace_for(MemoryStorage(), 16 << 10, 8 * MIB, at_first=1, total=64 * MIB)
+    assert pace.at_first == 1
+    assert pace.width > threads
+    assert 2 * (16 << 10) * pace.rows * pace.width <= 8 * MIB

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -87,7 +88,10 @@ def test_a_failed_read_ends_its_turn() -> None:
         assert not reader._lock.acquire(blocking=False)
 
 
-def test_nobody_waits_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compressors", ["auto", None], ids=["compressed", "raw"])
+def test_nobody_waits_for_a_slow_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compressors: Literal["auto"] | None
+) -> None:
     meeting, read, met = threading.Barrier(2), LocalStorage.read_into, []
 
     def slow(storage: LocalStorage, pieces: Sequence[Piece]) -> None:
@@ -99,7 +103,7 @@ def test_nobody_waits_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     session = Repository.create(LocalStorage(tmp_path), config).writable_session("main")
     values = np.arange(128 * 2048, dtype="i8").reshape(128, 2048)
     zarr.create_group(session.store).create_array(
-        "a", shape=values.shape, chunks=(1, 2048), dtype="i8"
+        "a", shape=values.shape, chunks=(1, 2048), dtype="i8", compressors=compressors
     )
     write_region(session, "a", ..., values, packing=False)
     session.commit("two batches")

@@ -112,6 +112,38 @@ def test_a_failure_of_the_items_is_raised() -> None:
         list(shared(slow_square, items(), 2))
 
 
+def test_quick_work_is_done_by_the_threads_that_begin() -> None:
+    threads: set[int] = set()
+
+    def work(_: int) -> None:
+        threads.add(threading.get_ident())
+        time.sleep(0.001)
+
+    assert len([*shared(work, range(40), 8, at_first=2, patience_s=30)]) == 40
+    assert len(threads) <= 2
+
+
+def test_threads_are_added_while_no_result_comes() -> None:
+    """None of three ends before all have begun, though one begins alone."""
+    meeting = threading.Barrier(3, timeout=30)
+    found = shared(lambda _: meeting.wait(), range(3), 3, at_first=1, patience_s=0.005)
+    assert sorted(found) == [0, 1, 2]
+
+
+def test_no_more_threads_are_added_than_may_work() -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    def work(number: int) -> None:
+        running.append(number)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.remove(number)
+
+    list(shared(work, range(12), 2, at_first=1, patience_s=0.001))
+    assert max(most) == 2
+
+
 SLOW_CALLERS = """
 import threading, time
 from contextlib import closing
