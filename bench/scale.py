@@ -35,6 +35,9 @@ INGEST = "ingest"
 ADDED = 100
 """files of the append at the end: a million references"""
 
+WARMING = 6
+"""commits of as much to another repository, before anything is measured"""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -211,8 +214,12 @@ def measure(folder: Path, references: int, part: int) -> Record:
     record = Record()
     spark = session("local[2]", config={"spark.driver.memory": DRIVER_MEMORY})
     try:
-        # Workers are running before the clock is.
-        spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+        # Workers are running, and have imported what they need, before the clock is.
+        (folder / "warm").mkdir()
+        warm = Scale(folder / "warm", spark, Record())
+        for number in range(WARMING):
+            warm.ingest(f"warming up {number + 1}", ADDED, INGEST)
+        forget_peak()
         record.facts["driver bytes before"] = peak_memory()
         scale = Scale(folder, spark, record)
         scale.make(references, part)
