@@ -15,7 +15,7 @@ from frazil.cli.verbs import Command
 from frazil.operations import VERBS, Effect
 from frazil.repository import Repository
 from frazil.transaction.opened import context_of
-from tests.unit.test_facade import SIGNATURES
+from tests.support.official import SIGNATURES
 
 OURS = {
     "audit",

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import frazil
 import frazil.icechunk as icechunk
+from tests.support.official import NAMES, SIGNATURES
 
-HERE = Path(__file__).parent
-NAMES: dict[str, list[str]] = json.loads((HERE / "facade_names.json").read_text())
-SIGNATURES: dict[str, Any] = json.loads((HERE / "facade_signatures.json").read_text())
 OPTIONAL = ("xarray", "dask")
 OURS: list[str] = vars(frazil)["__all__"]
 MADE: dict[str, dict[str, str]] = vars(icechunk)["_MADE"]
