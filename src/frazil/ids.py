@@ -1,4 +1,4 @@
-"""Object and node ids, their Crockford text, and node paths."""
+"""Object and node ids, their Crockford text, node paths, and the name of the main branch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from frazil.errors import ErrorKind, InvalidInputError
 
+MAIN: Final = "main"
+"""The branch that every repository has."""
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _DIGIT: Final = {c: i for i, c in enumerate(ALPHABET)} | {
     c.lower(): i for i, c in enumerate(ALPHABET)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from frazil import config as settings
-from frazil.commit.base import MAIN, now_micros
+from frazil.commit.base import now_micros
 from frazil.commit.config_file import CONFIG_KEY, read_config
 from frazil.commit.file_refs import FileRefs
 from frazil.commit.repo_object import create_repo_object, first_repo_info
@@ -23,7 +23,7 @@ from frazil.formats.generation import V1, Generation, generation_of
 from frazil.formats.legacy.dialects import ROOTS, STATE_FILES
 from frazil.formats.ref_files import REFS, branch_key
 from frazil.formats.repo_info import REPO_KEY, decode_repo_info, snapshot_table
-from frazil.ids import INITIAL_SNAPSHOT_ID
+from frazil.ids import INITIAL_SNAPSHOT_ID, MAIN
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot, TransactionLog
 from frazil.storage.assets import log_key, snapshot_key

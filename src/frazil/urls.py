@@ -25,13 +25,12 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.ids import ALPHABET, SnapshotId
+from frazil.ids import ALPHABET, MAIN, SnapshotId
 from frazil.masking import MaskedRecord, bare_url
 from frazil.model.values import SnapshotInfo
 from frazil.spelling import nearest
 from frazil.texts import iso_time
 
-MAIN: Final = "main"
 SHORTEST_PREFIX: Final = 4
 """Fewer digits of a snapshot id would too soon name two."""
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from frazil.commit.base import MAIN, OVERWRITTEN
+from frazil.commit.base import OVERWRITTEN
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.formats.manifest import Manifest
-from frazil.ids import SnapshotId, crockford_many, parent_path
+from frazil.ids import MAIN, SnapshotId, crockford_many, parent_path
 from frazil.model.chunks import ChunkType
 from frazil.model.history import ManifestFile, Snapshot, SnapshotEntry, UpdateType
 from frazil.model.nodes import ArrayNode, GroupNode, path_order

@@ -17,7 +17,6 @@ from frazil.errors import FrazilError
 if TYPE_CHECKING:
     from frazil.storage.base import Storage
 
-OLDEST_SPARK: Final = (4, 1)
 PACKAGES: Final = ("zarr", "numpy", "obstore", "xarray", "dask", "virtualizarr")
 CREDENTIALS: Final = {
     "S3": ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
@@ -106,6 +105,8 @@ def _machine() -> Iterator[Check]:
 
 def _spark() -> Iterator[Check]:
     from importlib import metadata
+
+    from frazil.spark.sessions import OLDEST_SPARK
 
     try:
         version = metadata.version("pyspark")

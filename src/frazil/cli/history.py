@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
-from frazil import urls
 from frazil.cli.answers import Answer, Screen, print_json, styled
 from frazil.cli.arguments import Authorize, Limit, Url
 from frazil.cli.changes import diff_data, draw_diff
@@ -18,6 +17,7 @@ from frazil.cli.commands import add_command
 from frazil.cli.places import OpenedUrl, open_place
 from frazil.cli.text import counted, exact, one_line, second_text, short, size
 from frazil.errors import ErrorKind, InvalidInputError
+from frazil.ids import MAIN
 from frazil.transaction.opened import context_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def log(
     place = open_place(url)
     if graph or mermaid or svg is not None:
         return _graph(place, svg, mermaid=mermaid)
-    if place.ref is None and urls.MAIN not in place.repository.list_branches():
+    if place.ref is None and MAIN not in place.repository.list_branches():
         history = iter(place.repository.list_snapshots())  # G1 need not have branches
     else:
         history = place.repository.ancestry(snapshot_id=place.snapshot_id())

@@ -15,7 +15,7 @@ from frazil.errors import (
     NotFoundError,
     RefNotFoundError,
 )
-from frazil.ids import NodeId, SnapshotId
+from frazil.ids import MAIN, NodeId, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.nodes import GroupNode, Node
 from frazil.opening import open_context, require, stored_config
@@ -55,7 +55,7 @@ class OpenedUrl:
         """The branch that the URL names; main when it names nothing."""
         match self.ref:
             case None:
-                return urls.MAIN
+                return MAIN
             case urls.NamedVersion(text) if text in self.repository.list_branches():
                 return text
             case urls.NamedVersion(text):

@@ -23,7 +23,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.formats.generation import Generation
-from frazil.ids import ObjectId, SnapshotId
+from frazil.ids import MAIN, ObjectId, SnapshotId
 from frazil.model.config import StorageRetriesSettings
 from frazil.model.history import (
     JSON,
@@ -38,7 +38,6 @@ from frazil.model.outward import snapshot_info
 from frazil.model.values import SnapshotInfo
 from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Written
 
-MAIN: Final = "main"
 OVERWRITTEN: Final = "overwritten/"
 MINIMUM_AGE: Final = timedelta(days=1)
 """How old an object must be to be deleted; a younger one may belong to an open session."""

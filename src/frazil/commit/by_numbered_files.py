@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from frazil.commit.base import MAIN, attempts, create_object, now_micros, refuse_main
-from frazil.commit.by_ref_file import JSON_FILE
+from frazil.commit.base import attempts, create_object, now_micros, refuse_main
 from frazil.commit.closing import fenced_error
 from frazil.commit.config_file import edit_config_file, read_config
 from frazil.commit.file_refs import BranchFileRefs, no_config, refuse_newer
@@ -25,11 +24,11 @@ from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import bytes_of_name, narrow_id, stored_name
 from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.refs import RefKey, RefLayout, decode_ref, encode_ref, parse_ref_key
-from frazil.ids import SnapshotId, crockford
+from frazil.ids import MAIN, SnapshotId, crockford
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
-from frazil.storage.base import PLAIN, LostRace, Storage, Version, require_deleted
+from frazil.storage.base import JSON_FILE, PLAIN, LostRace, Storage, Version, require_deleted
 from frazil.storage.legacy.branch_files import BranchFile, layout_at, steps_of
 from frazil.storage.legacy.name_book import NameBook
 

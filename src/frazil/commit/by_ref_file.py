@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
-from frazil.commit.base import MAIN, MINIMUM_AGE, attempts, certain, create_object, refuse_main
+from frazil.commit.base import MINIMUM_AGE, attempts, certain, create_object, refuse_main
 from frazil.commit.closing import being_undone, taken_over
 from frazil.commit.config_file import edit_config_file, read_config
 from frazil.commit.file_refs import BranchFileRefs, refuse_newer
@@ -25,13 +24,13 @@ from frazil.formats.ref_files import (
     tag_key,
     tombstone_key,
 )
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import (
+    JSON_FILE,
     PLAIN,
-    Attributes,
     Fetched,
     LostRace,
     Storage,
@@ -39,8 +38,6 @@ from frazil.storage.base import (
     Written,
     require_deleted,
 )
-
-JSON_FILE: Final = Attributes(content_type="application/json")
 
 
 class RefFileRefs(BranchFileRefs):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from frazil.commit.base import MAIN, Publication, attempts, refuse_main
+from frazil.commit.base import Publication, attempts, refuse_main
 from frazil.commit.closing import fenced_error
 from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs, no_config, refuse_newer
 from frazil.commit.refusals import (
@@ -26,7 +26,7 @@ from frazil.formats.legacy.g1_state import G1State, StateSnapshot, new_item, pro
 from frazil.formats.legacy.names import bytes_of_name, id_of_name, plain_name
 from frazil.formats.legacy.refs import check_ref_name
 from frazil.formats.ref_files import RefKind
-from frazil.ids import ObjectId, SnapshotId
+from frazil.ids import MAIN, ObjectId, SnapshotId
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Micros, SnapshotEntry
 from frazil.storage.assets import Assets

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from frazil.commit.base import MAIN, Publication, RefStore, has_landed
+from frazil.commit.base import Publication, RefStore, has_landed
 from frazil.commit.closing import upgraded_meanwhile
 from frazil.commit.refusals import elsewhere, gone, no_snapshot
 from frazil.errors import (
@@ -22,7 +22,7 @@ from frazil.errors import (
 from frazil.formats.generation import Generation
 from frazil.formats.ref_files import branch_key
 from frazil.formats.repo_info import REPO_KEY
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.model.history import Micros, SnapshotEntry
 from frazil.storage.assets import Assets
 from frazil.storage.base import Storage

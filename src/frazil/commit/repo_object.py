@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any
 
 from frazil.commit.base import (
-    MAIN,
     OVERWRITTEN,
     attempts,
     backup_name,
@@ -30,6 +29,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.formats.repo_info import REPO_KEY, decode_repo_info, encode_repo_info, write_repo_info
+from frazil.ids import MAIN
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import (
     JSON,

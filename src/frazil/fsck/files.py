@@ -15,7 +15,6 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from frazil.commit.base import MAIN
 from frazil.errors import (
     ErrorKind,
     FormatError,
@@ -39,7 +38,7 @@ from frazil.formats.txlog import decode_log
 from frazil.fsck.findings import Code, Finding
 from frazil.fsck.objects import ChunkObjects
 from frazil.fsck.tuning import KEPT_NODES, KEPT_REFS
-from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, node_path
+from frazil.ids import MAIN, ManifestId, NodeId, ObjectId, SnapshotId, node_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog

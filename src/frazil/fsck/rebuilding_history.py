@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from frazil.commit.base import MAIN, OVERWRITTEN
+from frazil.commit.base import OVERWRITTEN
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import FrazilError
 from frazil.formats.config_codec import config_from_yaml
@@ -21,7 +21,7 @@ from frazil.fsck.history import circle_in
 from frazil.fsck.log_rules import changed_between
 from frazil.fsck.plans import Action, RepairState, RepairStep
 from frazil.fsck.repo_rules import RefFiles, check_config, read_repo
-from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, MAIN, NodeId, SnapshotId
 from frazil.maintenance.file_history import FileHistory
 from frazil.maintenance.lineage import drop_snapshots, mask_of
 from frazil.model.history import (

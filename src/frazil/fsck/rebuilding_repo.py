@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from frazil.commit.base import MAIN, OVERWRITTEN
+from frazil.commit.base import OVERWRITTEN
 from frazil.commit.repo_object import first_repo_info
 from frazil.errors import SnapshotNotFoundError
 from frazil.formats.repo_info import REPO_KEY, snapshot_table
@@ -21,7 +21,7 @@ from frazil.fsck.parents import PlacedSnapshots, find_parents
 from frazil.fsck.plans import Action, RepairStep
 from frazil.fsck.rebuilding_history import choose_tip
 from frazil.fsck.repo_rules import read_repo
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, MAIN, SnapshotId
 from frazil.maintenance.listing import ID_NAME
 from frazil.model.history import (
     Micros,

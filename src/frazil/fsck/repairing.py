@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from frazil.commit.base import MAIN, OVERWRITTEN, YEAR_3000_MS, now_micros
-from frazil.commit.by_ref_file import JSON_FILE
+from frazil.commit.base import OVERWRITTEN, YEAR_3000_MS, now_micros
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
 from frazil.commit.file_refs import FileRefs
@@ -44,12 +43,12 @@ from frazil.fsck.rebuilding_history import (
 from frazil.fsck.rebuilding_repo import Rebuilt, rebuild_repo, rewrite_repo, with_main
 from frazil.fsck.repo_rules import RefFiles, check_config, read_ref_files, read_repo
 from frazil.fsck.rewriting import commit_rewrite
-from frazil.ids import ObjectId, SnapshotId
+from frazil.ids import MAIN, ObjectId, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.model.history import RepoInfo, UpdateType
 from frazil.progress import Progress, Tell, silent
 from frazil.storage.assets import file_attributes, log_key, snapshot_key
-from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged
+from frazil.storage.base import JSON_FILE, Attributes, Fetched, LostRace, Storage, Unchanged
 from frazil.tip import require_writable
 from frazil.transaction.context import Context
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from frazil.commit.base import MAIN, OVERWRITTEN
+from frazil.commit.base import OVERWRITTEN
 from frazil.commit.config_file import CONFIG_KEY, read_config
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.flatbuf.reader import I32, U32, Table
@@ -26,7 +26,7 @@ from frazil.formats.ref_files import (
 from frazil.formats.repo_info import REPO_KEY, SPECS, decode_repo_info
 from frazil.fsck.files import ascends, metadata_order, open_root
 from frazil.fsck.findings import Code, Finding
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.model.history import JSON, RepoAvailability, RepoInfo, UnknownUpdate
 from frazil.model.updates import FLAGS
 from frazil.storage.base import Fetched, Listed, Storage

@@ -16,7 +16,7 @@ from typing import Any, Final, Unpack
 
 from frazil import config
 from frazil.errors import ConflictError, ErrorKind, invalid_option
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.ingestion import writing
 from frazil.ingestion.copying import CopyResult, copies, copy, digest_safely
 from frazil.ingestion.isolation import ParserLimits
@@ -58,7 +58,7 @@ from frazil.statistics.recording import Recorder
 from frazil.storage.base import Storage
 from frazil.storage.by_url import storage_from_url
 from frazil.transaction.forks import merge_changes
-from frazil.urls import MAIN, branch_in, parse_url
+from frazil.urls import branch_in, parse_url
 
 PLANS: Final = 10
 """How often an ingest plans while others keep committing what it relied on."""

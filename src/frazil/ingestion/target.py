@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind, InvalidInputError
 from frazil.formats.config_codec import config_from_map, config_to_map
-from frazil.ids import INITIAL_SNAPSHOT_ID, child_path, node_path
+from frazil.ids import INITIAL_SNAPSHOT_ID, MAIN, child_path, node_path
 from frazil.ingestion.plans import IngestPlan
 from frazil.ingestion.records import FileScan, known_files
 from frazil.ingestion.sources import parent, root_of
@@ -34,7 +34,6 @@ from frazil.storage.credentials import AnyCredential
 from frazil.storage.locations import key_of
 from frazil.tip import Tip
 from frazil.transaction.opened import context_of
-from frazil.urls import MAIN
 
 _S3_OPTIONS: Final = ("region", "endpoint_url", "allow_http", "anonymous", "force_path_style")
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from frazil.arrays import Mask
-from frazil.commit.base import MAIN, attempts
+from frazil.commit.base import attempts
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import Expired, ExpiryLimit, FileRefs
 from frazil.commit.repo_object import Edit
 from frazil.errors import ConflictError, InternalError, RefNotFoundError
 from frazil.formats.snapshot import decode_snapshot
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.maintenance.candidates import of_snapshots
 from frazil.maintenance.collecting import CollectionOptions, carry_out
 from frazil.maintenance.deleting import DeleteLimits, deletable_before

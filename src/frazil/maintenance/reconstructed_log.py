@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from frazil.commit.base import MAIN
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.model.history import Micros, SnapshotEntry, UpdateEntry, UpdateKind, UpdateType
 
 STEP: Final = 1000

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from frazil.commit.base import MAIN, attempts, create_object, later_than
-from frazil.commit.by_ref_file import JSON_FILE, RefFileRefs
+from frazil.commit.base import attempts, create_object, later_than
+from frazil.commit.by_ref_file import RefFileRefs
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.closing import UNDER_WAY, being_undone, is_under_way, taken_over
 from frazil.commit.config_file import CONFIG_KEY
@@ -46,7 +46,7 @@ from frazil.formats.ref_files import (
     tombstone_key,
 )
 from frazil.formats.repo_info import REPO_KEY, decode_repo_info, encode_repo_info, snapshot_table
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.maintenance.file_history import read_file_history
 from frazil.maintenance.reconstructed_log import RefLineages, synthetic_log
 from frazil.maintenance.tuning import FILES_AT_ONCE
@@ -62,7 +62,7 @@ from frazil.model.history import (
     UpdateType,
 )
 from frazil.storage.assets import file_attributes, snapshot_key
-from frazil.storage.base import Fetched, LostRace, Storage, Written
+from frazil.storage.base import JSON_FILE, Fetched, LostRace, Storage, Written
 from frazil.storage.legacy.opening import find_legacy
 from frazil.transaction.context import Context
 

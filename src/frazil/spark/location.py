@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from frazil.errors import ErrorKind, InvalidInputError, invalid_option
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.masking import HIDDEN, shown_option, shown_url
 from frazil.repository import Repository
 from frazil.session import Session
@@ -36,7 +36,7 @@ from frazil.storage.credentials import AnyContainerCredential
 from frazil.storage.trust import ANONYMOUS, split_word
 from frazil.texts import flag, number, parse_as
 from frazil.transaction.opened import context_of
-from frazil.urls import MAIN, AsOf, NamedVersion, RepoUrl, VersionRef, parse_url, resolve_version
+from frazil.urls import AsOf, NamedVersion, RepoUrl, VersionRef, parse_url, resolve_version
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 

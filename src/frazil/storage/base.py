@@ -106,6 +106,7 @@ class Attributes:
 
 
 PLAIN: Final = Attributes()
+JSON_FILE: Final = Attributes(content_type="application/json")
 CLOCK: Final = "frazil/clock/"
 """The key prefix of temporary objects by which the time of a store is read."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.commit.base import MAIN
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -14,7 +13,7 @@ from frazil.errors import (
     SessionStateError,
     SnapshotNotFoundError,
 )
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.model.history import JSON
 from frazil.storage.base import Storage
 from frazil.testing.commit_scenes import (

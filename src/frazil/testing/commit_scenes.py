@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from frazil.commit.base import MAIN, Publication, RefStore, now_micros
+from frazil.commit.base import Publication, RefStore, now_micros
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -18,7 +18,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.formats.generation import generation_named
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.model.history import Snapshot, SnapshotEntry
 from frazil.opening import create_repository, open_context
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Storage, Version, Written

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.commit.base import MAIN, Publication
+from frazil.commit.base import Publication
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -19,7 +19,7 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.storage.base import Storage
 from frazil.testing.commit_refs import BranchContract, ConfigContract, HistoryContract, TagContract
 from frazil.testing.commit_scenes import (

@@ -14,7 +14,7 @@ from frazil.bulk.grid import chunk_in_grid, parse_grid
 from frazil.bulk.pack import write_encoded
 from frazil.errors import AlreadyExistsError, ErrorKind, NotFoundError, unsuitable
 from frazil.formats.zarr2 import zarr3_document
-from frazil.ids import parent_path
+from frazil.ids import MAIN, parent_path
 from frazil.model.chunks import ChunkTable
 from frazil.model.combining import concat
 from frazil.model.nodes import ArrayNode
@@ -45,7 +45,6 @@ from frazil.transfer.cloning import (
     place_name,
     storage_at,
 )
-from frazil.urls import MAIN
 
 _CONSOLIDATED: Final = "consolidated_metadata"
 

@@ -19,14 +19,13 @@ from enum import StrEnum
 from typing import Final
 
 from frazil.commit.base import attempts
-from frazil.commit.by_ref_file import JSON_FILE
 from frazil.errors import ConflictError, ErrorKind, FrazilError, SessionStateError
 from frazil.formats.generation import Generation
 from frazil.ids import ObjectId
 from frazil.maintenance.deleting import deletable_before
 from frazil.model.config import StorageRetriesSettings
 from frazil.model.documents import read_json
-from frazil.storage.base import Fetched, LostRace, Storage, Unchanged, require_deleted
+from frazil.storage.base import JSON_FILE, Fetched, LostRace, Storage, Unchanged, require_deleted
 from frazil.upgrading.source import ChunkMode, cannot, marker
 
 CLAIM_KEY: Final = "upgrade.json"

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.config_file import CONFIG_KEY
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyError
@@ -19,6 +18,7 @@ from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import FOLDERS, Kind
 from frazil.formats.legacy.refs import parse_ref_key
 from frazil.formats.manifest import decode_manifest
+from frazil.ids import MAIN
 from frazil.maintenance.deleting import deletable_before, require_old
 from frazil.storage.assets import LOGS, MANIFESTS, SNAPSHOTS
 from frazil.storage.base import Listed, Storage

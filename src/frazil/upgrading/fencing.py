@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from frazil.commit.base import MAIN, attempts, create_object, now_micros
+from frazil.commit.base import attempts, create_object, now_micros
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_state_file import StateFileRefs
 from frazil.formats.generation import Generation
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
@@ -16,10 +15,10 @@ from frazil.formats.legacy.names import WIDE
 from frazil.formats.legacy.records import RefRecord
 from frazil.formats.legacy.refs import encode_ref
 from frazil.formats.ref_files import NOWHERE
-from frazil.ids import SnapshotId, crockford
+from frazil.ids import MAIN, SnapshotId, crockford
 from frazil.maintenance.upgrade import RefSet
 from frazil.model.config import StorageRetriesSettings
-from frazil.storage.base import Fetched, LostRace, require_deleted
+from frazil.storage.base import JSON_FILE, Fetched, LostRace, require_deleted
 from frazil.storage.legacy.g1 import StateFile
 from frazil.upgrading.source import UpgradeSource, cannot, marker
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from frazil.commit.base import MAIN, create_object
+from frazil.commit.base import create_object
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.config_file import CONFIG_KEY, YAML_FILE
 from frazil.commit.repo_object import create_repo_object
@@ -18,13 +17,14 @@ from frazil.formats.generation import Generation
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import REFS, branch_key, encode_ref, tag_key, tombstone_key
 from frazil.formats.repo_info import REPO_KEY
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, MAIN, SnapshotId
 from frazil.maintenance.deleting import BATCH
 from frazil.maintenance.upgrade import RefSet, is_whole, migrated, read_fenced
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import JSON, Snapshot
 from frazil.opening import detect_generation, open_context
 from frazil.storage.base import (
+    JSON_FILE,
     PLAIN,
     Attributes,
     Fetched,

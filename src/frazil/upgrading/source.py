@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from frazil.commit.base import MAIN
 from frazil.commit.by_numbered_files import NumberedRefs
 from frazil.commit.by_state_file import StateFileRefs
 from frazil.commit.file_refs import FileRefs
@@ -24,7 +23,7 @@ from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.names import plain_name
 from frazil.formats.legacy.refs import check_ref_name, decode_ref, parse_ref_key
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, MAIN, SnapshotId
 from frazil.maintenance.upgrade import RefSet
 from frazil.model.history import Micros, Snapshot
 from frazil.model.nodes import ArrayNode

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from frazil.commit.base import MAIN, OVERWRITTEN, now_micros
+from frazil.commit.base import OVERWRITTEN, now_micros
 from frazil.commit.by_numbered_files import NumberedRefs
-from frazil.commit.by_ref_file import JSON_FILE
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.closing import BEING_UNDONE, is_being_undone, is_under_way
 from frazil.commit.config_file import CONFIG_KEY
@@ -23,10 +22,11 @@ from frazil.formats.legacy.header import is_flat
 from frazil.formats.legacy.refs import RefPrefix
 from frazil.formats.ref_files import FILE, REFS, Fence, branch_key, decode_fence, encode_moved_ref
 from frazil.formats.repo_info import REPO_KEY
+from frazil.ids import MAIN
 from frazil.maintenance.upgrade import fence_branch
 from frazil.model.history import RepoAvailability, RepoInfo, StoredStatus, UpdateType
 from frazil.storage.assets import CHUNKS, LOGS, MANIFESTS, SNAPSHOTS
-from frazil.storage.base import Fetched, Listed, Storage
+from frazil.storage.base import JSON_FILE, Fetched, Listed, Storage
 from frazil.storage.legacy.g2_g3 import PRESERVED
 from frazil.transaction.context import Context
 from frazil.upgrading.claims import Claim, ClaimRecord, Work, claimed, late, take

@@ -11,14 +11,14 @@ from typing import Final
 
 from frazil.cli.places import as_prefix, open_place
 from frazil.errors import FrazilError, NotFoundError
-from frazil.ids import SnapshotId
+from frazil.ids import MAIN, SnapshotId
 from frazil.masking import MaskedRecord, safe, shown_url
 from frazil.model.values import SnapshotInfo
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.trust import split_word
 from frazil.transaction.opened import context_of
-from frazil.urls import MAIN, parse_url
+from frazil.urls import parse_url
 from frazil.web.outline import Outline, outline_of
 
 SESSIONS: Final = 24

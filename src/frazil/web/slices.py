@@ -16,6 +16,7 @@ import numpy as np
 
 from frazil.arrays import Array
 from frazil.bulk.array import BulkArray
+from frazil.bulk.grid import MOST_AXES
 from frazil.cf.decoding import TEXT, DecodedValues, Decoder, Rules, decoder_of
 from frazil.errors import FormatError, FrazilError, InvalidInputError
 from frazil.masking import clean
@@ -26,7 +27,6 @@ from frazil.web.settings import RequestLimits
 TEXT_CELLS: Final = 2_000
 """Cells of arrays of text that one request shows."""
 TEXT_CHARS: Final = 200
-MOST_AXES: Final = 64
 UNITS: Final = ("units", "long_name", "standard_name", "calendar")
 NORTH: Final = ("degrees_north", "degree_north", "degrees_n", "degreesn")
 

@@ -16,13 +16,14 @@ from xarray.backends.zarr import ZarrBackendEntrypoint
 
 from frazil.errors import ErrorKind, InvalidInputError
 from frazil.formats.envelope import MAGIC
+from frazil.ids import MAIN
 from frazil.masking import MaskedRecord
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.by_url import storage_from_url
 from frazil.storage.credentials import AnyCredential
 from frazil.store import FrazilStore
-from frazil.urls import MAIN, is_marked, parse_url, resolve_version
+from frazil.urls import is_marked, parse_url, resolve_version
 
 Openable: TypeAlias = str | os.PathLike[str] | Repository | Session | FrazilStore
 

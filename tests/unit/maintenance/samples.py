@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import zarr
 
-from frazil.commit.base import MAIN, Publication, now_micros
-from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.commit.base import Publication, now_micros
+from frazil.ids import MAIN, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, TransactionLog

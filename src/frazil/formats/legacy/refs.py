@@ -80,7 +80,6 @@ def encode_ref(record: RefRecord, dialect: Dialect) -> bytes:
 JSON: Final = ".json"
 MOST_STEPS: Final = 2**32
 """A file of a folder in G2 that has a higher number is no step of a branch."""
-MAIN: Final = "main"
 
 
 class RefPrefix(StrEnum):

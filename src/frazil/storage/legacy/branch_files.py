@@ -9,7 +9,8 @@ from functools import partial
 from frazil.errors import StorageError
 from frazil.formats.legacy.dialects import LegacyGeneration
 from frazil.formats.legacy.names import sequence_name
-from frazil.formats.legacy.refs import LAYOUTS, MAIN, RefLayout, RefPrefix, parse_ref_key
+from frazil.formats.legacy.refs import LAYOUTS, RefLayout, RefPrefix, parse_ref_key
+from frazil.ids import MAIN
 from frazil.storage.base import Storage
 
 

@@ -37,12 +37,19 @@ from frazil.model.chunks import ChunkTable
 from frazil.model.documents import document_of
 from frazil.model.history import Metadata, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
-from frazil.storage.base import Attributes, Fetched, LostRace, Storage, Unchanged, Version, absent
+from frazil.storage.base import (
+    JSON_FILE,
+    Fetched,
+    LostRace,
+    Storage,
+    Unchanged,
+    Version,
+    absent,
+)
 from frazil.storage.legacy.files import UNNAMED, LegacyFiles
 from frazil.storage.legacy.name_book import NameBook
 
 CLAIM_FOLDER: Final = "t/"
-JSON_FILE: Final = Attributes(content_type="application/json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from frazil.formats.legacy.manifest_writing import encode_manifest
 from frazil.formats.legacy.manifests import decode_manifest
 from frazil.formats.legacy.names import Kind
 from frazil.formats.legacy.records import ManifestRecord, Names, SnapshotRecord
-from frazil.formats.legacy.refs import MAIN, RefLayout, decode_ref
+from frazil.formats.legacy.refs import RefLayout, decode_ref
 from frazil.formats.legacy.snapshots import decode_snapshot, encode_snapshot
-from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId
+from frazil.ids import MAIN, ManifestId, NodeId, ObjectId, SnapshotId
 from frazil.logs import warn_once
 from frazil.model.chunks import ChunkTable
 from frazil.model.history import Metadata, Snapshot, TransactionLog
