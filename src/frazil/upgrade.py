@@ -18,7 +18,13 @@ from frazil.storage.by_url import storage_from_url
 from frazil.transaction.opened import context_of
 from frazil.upgrading.chunks import mover
 from frazil.upgrading.cleaning import delete_old_files
-from frazil.upgrading.source import ChunkMode, TidyReport, UpgradeReport, cannot
+from frazil.upgrading.source import (
+    ChunkMode,
+    TidyReport,
+    UpgradeReport,
+    cannot,
+    target_generation,
+)
 from frazil.upgrading.undoing import undo
 from frazil.upgrading.upgrade import upgrade
 
@@ -61,6 +67,7 @@ def upgrade_repository(
             prefetch_concurrency=prefetch_concurrency,
         )
     else:
+        target_generation(to)  # one that does not exist is told as such
         raise cannot(f"this repository has {context_of(repository).generation.title} already")
     if dry_run:
         return repository.reopen()

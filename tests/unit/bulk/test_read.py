@@ -43,18 +43,16 @@ from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
-from tests.support.arrays import numbers, session_with, zarr_array
+from tests.support.arrays import numbers, session_with
 from tests.support.rectilinear import RECTILINEAR
+from tests.unit.bulk.samples import filled
 
 SHAPE, CHUNKS = (23, 17), (5, 4)
 
 
 def written(values: Any, **options: Any) -> zarr.Array[Any]:
-    """An array of zarr's with these values."""
-    about = {"chunks": CHUNKS, "dtype": values.dtype, "compressors": None} | options
-    array = zarr_array(shape=values.shape, **about)
-    array[...] = values
-    return array
+    """An array of zarr's with these values, in small chunks."""
+    return filled(values, **({"chunks": CHUNKS} | options))
 
 
 VALUES = numbers(SHAPE) + 1000
@@ -235,23 +233,6 @@ class TestReferences:
 
 
 class TestRequests:
-    def test_a_part_of_a_shard_is_read_by_ranges(self) -> None:
-        values = numbers((64, 64), "i8")
-        storage = FaultyStorage(MemoryStorage())
-        sharded = written(values, chunks=(8, 8), shards=(32, 32))
-        session = session_with(sharded, storage=storage)
-        read: list[int] = []
-        get = storage.inner.get
-
-        def watched(key: str, start: int | None = None, end: int | None = None) -> bytes | None:
-            read.append((end or 0) - (start or 0))
-            return get(key, start, end)
-
-        storage.inner.get = watched  # type: ignore[method-assign]
-        found = read_region(session, "a0", (slice(8, 24), slice(40, 48)))
-        np.testing.assert_array_equal(found, values[8:24, 40:48])
-        assert sorted(read) == [16 * 16 + 4, 512, 512]
-
     def test_whole_shards_from_afar_are_one_request_each(self) -> None:
         values = numbers((64, 48), "i8")
         storage = FaultyStorage(LatencyStorage(MemoryStorage()))
@@ -340,14 +321,6 @@ class TestDamage:
         with pytest.raises(FormatError) as caught:
             read_region(session, "a0", selection)
         assert (caught.value.facts["array"], caught.value.facts["chunk"]) == ("/a0", (2, 2))
-
-    def test_a_damaged_shard_is_named(self) -> None:
-        session = session_with(written(VALUES, chunks=(5, 4), shards=(10, 8)))
-        KeySpace(session.state).set("a0/c/1/1", bytes(400))
-        for selection in (..., (12, 12)):
-            with pytest.raises(FormatError) as caught:
-                read_region(session, "a0", selection)
-            assert (caught.value.facts["array"], caught.value.facts["chunk"]) == ("/a0", (1, 1))
 
     def test_an_impossible_length_is_refused_before_anything_is_allocated(self) -> None:
         packed = written(VALUES, compressors=zarr.codecs.ZstdCodec())

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import zarr
 from zarr.codecs import BloscCodec, ZstdCodec
@@ -17,54 +16,20 @@ from frazil.bulk.pack import Packing
 from frazil.bulk.read import read_region
 from frazil.bulk.write import write_region
 from frazil.errors import (
-    ErrorKind,
-    FormatError,
     InvalidInputError,
     NodeNotFoundError,
     ReadOnlyError,
     SelectionError,
     StorageError,
 )
-from frazil.model.config import RepositoryConfig
 from frazil.progress import Progress
 from frazil.repository import Repository
-from frazil.session import Session
 from frazil.storage.base import Storage
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrapped import LatencyStorage
 from frazil.testing.faulty import Fault, FaultyStorage, Trouble
-
-SHAPE, CHUNKS = (23, 17), (5, 4)
-
-
-def begin(storage: Storage, **options: object) -> Session:
-    """A session with one array, whose chunks are never inline."""
-    settings = RepositoryConfig(inline_chunk_threshold_bytes=0)
-    session = Repository.create(storage, config=settings).writable_session("main")
-    about: dict[str, Any] = {
-        "shape": SHAPE,
-        "chunks": CHUNKS,
-        "dtype": "f8",
-        "fill_value": 0,
-    } | options
-    zarr.create_array(session.store, name="a", **about)
-    return session
-
-
-def some(shape: tuple[int, ...] = SHAPE) -> npt.NDArray[np.float64]:
-    """Numbers that are nowhere the fill value."""
-    return np.random.default_rng(3).normal(10, 1, shape)
-
-
-def chunk_count(session: Session) -> int:
-    """How many chunks of the array exist."""
-    return len(session.state.table(session.state.array("/a")))
-
-
-def objects(storage: Storage) -> list[int]:
-    """Sizes of the chunk objects."""
-    return sorted(item.size_bytes for item in storage.list("chunks/"))
+from tests.unit.bulk.written import SHAPE, begin, chunk_count, objects, some
 
 
 class TestValues:
@@ -77,18 +42,6 @@ class TestValues:
         again = Repository.open(storage).readonly_session("main")
         found = np.asarray(zarr.open_array(again.store, path="a")[:])
         assert (found == values).all()
-
-    def test_parts_of_chunks_keep_the_rest(self, storage: Storage) -> None:
-        session = begin(storage)
-        expected = some()
-        write_region(session, "a", ..., expected)
-        session.commit("written")
-        session = Repository.open(storage).writable_session("main")
-        for selection in (np.s_[3:19, 2:9], np.s_[::3, 5], np.s_[4], np.s_[-1, ::2]):
-            values = -some(expected[selection].shape)
-            write_region(session, "a", selection, values)
-            expected[selection] = values
-            assert (read_region(session, "a") == expected).all()
 
     @pytest.mark.parametrize(
         "options",
@@ -171,40 +124,6 @@ class TestValues:
         assert read_region(session, "a").sum() == 2 * 17
 
 
-class TestEmptyChunks:
-    def test_they_are_not_stored_and_old_ones_go(self, storage: Storage) -> None:
-        session = begin(storage)
-        write_region(session, "a", ..., some())
-        assert chunk_count(session) == 25
-        write_region(session, "a", np.s_[:10], 0)
-        assert chunk_count(session) == 15
-        write_region(session, "a", np.s_[12, 0], 0)
-        assert chunk_count(session) == 15
-        session.commit("written")
-        assert (read_region(session, "a", np.s_[:10]) == 0).all()
-
-    def test_they_are_stored_on_request(self) -> None:
-        session = begin(MemoryStorage())
-        write_region(session, "a", np.s_[:5], 0, write_empty_chunks=True)
-        assert chunk_count(session) == 5
-        with zarr.config.set({"array.write_empty_chunks": True}):
-            write_region(session, "a", np.s_[5:10], 0)
-        assert chunk_count(session) == 10
-
-    def test_any_nan_is_like_a_nan_that_fills(self) -> None:
-        session = begin(MemoryStorage(), fill_value=np.nan)
-        with np.errstate(invalid="ignore"):
-            other = -np.float64("nan") * np.ones(SHAPE)
-        write_region(session, "a", ..., other)
-        assert chunk_count(session) == 0
-
-    def test_zeros_of_either_sign_differ(self) -> None:
-        session = begin(MemoryStorage())
-        write_region(session, "a", ..., np.full(SHAPE, -0.0))
-        assert chunk_count(session) == 25
-        assert np.signbit(read_region(session, "a")).all()
-
-
 class TestStoring:
     def test_packing_by_choice_and_configuration(self) -> None:
         for packing, expected in ((None, 1), (False, 25), (Packing(800, 500), 5)):
@@ -244,21 +163,6 @@ class TestStoring:
         write_region(session, "a", ..., values)
         session.commit("written")
         assert objects(storage) == [1_600_000] * 4
-        assert (read_region(session, "a") == values).all()
-
-    @pytest.mark.parametrize("packing", [False, Packing(max_chunk=2 << 20)])
-    def test_large_chunks_out_of_a_wide_array(
-        self, storage: Storage, packing: Packing | bool
-    ) -> None:
-        shape = (100, 3, 2000)
-        session = begin(storage, shape=shape, chunks=(50, 2, 1000), compressors=None)
-        values = some(shape)
-        write_region(session, "a", ..., values, packing=packing)
-        write_region(session, "a", np.s_[50:, :2, 1000:], -values[50:, :2, 1000:], packing=packing)
-        values[50:, :2, 1000:] *= -1
-        write_region(session, "a", np.s_[:50, :, :1000], values[:50, :, 1000:], packing=packing)
-        values[:50, :, :1000] = values[:50, :, 1000:]
-        session.commit("written")
         assert (read_region(session, "a") == values).all()
 
     def test_progress_is_told_to_the_end(self, storage: Storage) -> None:
@@ -357,28 +261,3 @@ class TestFailures:
         session.commit("second")
         values[1:22, 1:16] = 5
         assert (read_region(session, "a") == values).all()
-
-    def test_a_damaged_chunk_that_is_written_in_part_is_named(self) -> None:
-        storage = MemoryStorage()
-        session = begin(storage, compressors=ZstdCodec())
-        write_region(session, "a", ..., some(), packing=False)
-        for item in list(storage.list("chunks/")):
-            storage.put(item.key, b"x" * item.size_bytes)
-        with pytest.raises(FormatError) as caught:
-            write_region(session, "a", np.s_[7, 9], 1)
-        assert caught.value.facts["array"] == "/a"
-        assert caught.value.facts["chunk"] == (1, 2)
-        write_region(session, "a", np.s_[5:10, 8:12], 1)  # the whole chunk needs no old one
-        assert (read_region(session, "a", np.s_[5:10, 8:12]) == 1).all()
-
-    def test_a_reference_that_claims_too_much_is_refused(self) -> None:
-        storage = MemoryStorage()
-        session = begin(storage, compressors=None)
-        write_region(session, "a", np.s_[:5, :4], 1, packing=False)
-        node = session.state.array("/a")
-        table = session.state.table(node)
-        huge = type(table).native(table.coords, table.chunk_id, 0, 1 << 50)
-        session.state.set_table(node, huge)
-        with pytest.raises(FormatError) as caught:
-            write_region(session, "a", np.s_[0, 0], 1)
-        assert caught.value.kind == ErrorKind.INVALID_OBJECT_SIZE

@@ -9,9 +9,11 @@ import pytest
 import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from zarr.codecs import ZstdCodec
 
 from frazil import FormatError
 from frazil.bulk.zstd import Zstd
+from tests.unit.bulk.samples import SHAPE, is_harmless, written
 
 SIZE = 600
 CODEC = Zstd(0, checksum=False)
@@ -117,3 +119,27 @@ def test_damage_is_seen_in_both_ways(
     frames[which % len(frames)] = bytes(frame)
     found = as_run(frames)
     assert found is None or found == one_by_one(frames)
+
+
+def test_a_chunk_that_unpacks_to_more_is_refused_early() -> None:
+    chain, _, _ = written(compressors=ZstdCodec())
+    huge = zstandard.ZstdCompressor(level=1).compress(bytes(256 << 20))
+    assert len(huge) < 64 << 10
+    assert not is_harmless(chain, huge)
+    stream = zstandard.ZstdCompressor(level=1).compressobj()
+    unsaid = stream.compress(bytes(64 << 20)) + stream.flush()
+    assert not is_harmless(chain, unsaid)
+
+
+def test_frames_without_size_and_several_frames_decode() -> None:
+    chain, _, values = written(compressors=ZstdCodec())
+    data = values.tobytes()
+    packer = zstandard.ZstdCompressor()
+    stream = packer.compressobj()
+    unsaid = stream.compress(data) + stream.flush()
+    halves = packer.compress(data[:96]) + packer.compress(data[96:])
+    for encoded in (unsaid, halves):
+        np.testing.assert_array_equal(chain.decode(encoded, SHAPE), values)
+        out = np.zeros(SHAPE, "f4")
+        chain.decode_into(encoded, out)
+        np.testing.assert_array_equal(out, values)

@@ -10,7 +10,7 @@ from frazil.drawing.markup import MOST_ROWS
 from frazil.drawing.reports import ReportView
 from frazil.fsck.findings import Code, Finding, Report
 from frazil.merging.records import MergeReport
-from tests.unit.drawing.samples import EVIL, SECRET, page_of
+from tests.support.notebooks import EVIL, SECRET, page_of
 
 
 def test_reports_show_themselves(repo: frazil.Repository, tmp_path: Path) -> None:

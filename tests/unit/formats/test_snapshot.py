@@ -9,7 +9,8 @@ import pytest
 from frazil.errors import ErrorKind, FormatError, InvalidInputError
 from frazil.flatbuf.reader import Buffer
 from frazil.formats.envelope import FileKind, seal, unseal
-from frazil.formats.snapshot import decode_snapshot, encode_snapshot
+from frazil.formats.manifest import encode_manifest
+from frazil.formats.snapshot import decode_snapshot, encode_snapshot, manifest_files, snapshot_links
 from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
 from frazil.model.history import MAX_MICROS, ManifestFile, Snapshot
 from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef, Node
@@ -184,17 +185,6 @@ def test_impossible_paths_are_refused(path: bytes) -> None:
         decode_snapshot(damaged(2, b"/a/b\0", path.ljust(5, b"\0")), key=KEY)
 
 
-@pytest.mark.parametrize("others", [0, 30])
-def test_a_manifest_of_another_number_of_axes_holds_nothing(others: int) -> None:
-    """Official packages leave it when an array gets other axes in place."""
-    now = ManifestRef(ManifestId(bytes(11) + b"2"), ((0, 2), (0, 1)))
-    left = ManifestRef(ManifestId(bytes(11) + b"1"), ((0, 2),))
-    node = replace(array("/a", (4, 2), (4, 2)), manifests=(left, now))
-    more = [array(f"/b{number:02}", (4, 2)) for number in range(others)]
-    found = decode_snapshot(encode_snapshot(snapshot(node, *more), spec=2), key=KEY).nodes[0]
-    assert found == replace(node, manifests=(now,))
-
-
 def test_the_last_time_there_is_can_be_read_and_none_after_it() -> None:
     last = replace(SAMPLE, flushed_at=MAX_MICROS)
     assert decode_snapshot(encode_snapshot(last, spec=1), key=KEY) == last
@@ -227,3 +217,42 @@ def test_ten_thousand_arrays_take_little_time_and_little_room() -> None:
     blob = encode_snapshot(big, spec=2)
     assert decode_snapshot(blob, key=KEY).nodes == big.nodes
     assert len(blob) < 1_000_000
+
+
+# --- links alone ---
+
+FILES = tuple(sorted((ManifestFile(ManifestId.random(), 9, n) for n in range(5)), key=repr))
+
+
+def snapshot_file(spec: int, files: tuple[ManifestFile, ...] = FILES) -> bytes:
+    root = GroupNode(NodeId(bytes(8)), "/", b"{}")
+    parent = SnapshotId.random() if spec == 1 else None
+    made = Snapshot(SnapshotId.random(), parent, (root,), 77, "née", {"a": [1]}, files)
+    return encode_snapshot(made, spec=spec)
+
+
+@pytest.mark.parametrize("spec", [1, 2])
+@pytest.mark.parametrize("files", [FILES, ()])
+def test_reading_only_links_gives_what_reading_everything_gives(
+    spec: int, files: tuple[ManifestFile, ...]
+) -> None:
+    blob = snapshot_file(spec, files)
+    whole = decode_snapshot(blob, key="s")
+    assert manifest_files(blob, key="s") == whole.manifest_files
+    entry, found = snapshot_links(blob, key="s")
+    assert found == whole.manifest_files
+    assert (entry.id, entry.parent_id, entry.flushed_at) == (whole.id, whole.parent_id, 77)
+    assert (entry.message, entry.metadata) == ("née", {"a": [1]})
+
+
+@pytest.mark.parametrize("size", range(0, 150, 7))
+def test_a_truncated_file_has_no_links(size: int) -> None:
+    with pytest.raises(FormatError, match="key=s"):
+        manifest_files(snapshot_file(2)[:size], key="s")
+    with pytest.raises(FormatError, match="key=s"):
+        snapshot_links(snapshot_file(1)[:size], key="s")
+
+
+def test_other_files_have_no_links() -> None:
+    with pytest.raises(FormatError, match="another kind"):
+        manifest_files(encode_manifest(ManifestId.random(), {}, spec=2), key="s")

@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from frazil.ids import SnapshotId
 from frazil.model.graph import AncestryGraph
@@ -145,3 +147,66 @@ def test_an_empty_history_is_an_empty_drawing() -> None:
     assert str(graph) == ""
     ElementTree.fromstring(graph.svg())
     assert graph.mermaid() == "flowchart BT\n"
+
+
+def letter(name: str, parent: str | None, day: int, message: str = "") -> SnapshotInfo:
+    return SnapshotInfo(
+        name * 8, parent and parent * 8, BEGIN + timedelta(days=day), message or f"commit {name}"
+    )
+
+
+def test_a_tree_is_drawn_with_main_on_the_left() -> None:
+    graph = AncestryGraph(
+        [
+            letter("A", None, 0),
+            letter("B", "A", 1),
+            letter("C", "B", 2),
+            letter("D", "B", 3),
+        ],
+        {"dev": "D" * 8, "main": "C" * 8},
+        {"v1": "B" * 8},
+        plain=True,
+    )
+    assert str(graph) == "\n".join(
+        [
+            "  ● DDDDDDDD (dev) commit D",
+            "  │",
+            "● │ CCCCCCCC (main) commit C",
+            "│ │",
+            "●─╯ BBBBBBBB (v1) commit B",
+            "│",
+            "●   AAAAAAAA commit A",
+        ]
+    )
+
+
+def test_colours_can_be_left_out() -> None:
+    commits = [letter("A", None, 0)]
+    assert "\x1b[" in str(AncestryGraph(commits, {"main": "A" * 8}))
+    assert "\x1b[" not in str(AncestryGraph(commits, {"main": "A" * 8}, plain=True))
+
+
+def test_messages_cannot_break_out_of_the_drawing() -> None:
+    nasty = letter("A", None, 0, "<script>\x1b[31m\nsecond line")
+    graph = AncestryGraph([nasty], {"<i>": "A" * 8}, plain=True)
+    assert "\x1b" not in str(graph)
+    assert "second line" not in str(graph)
+    assert "<script>" not in graph._repr_svg_()
+    assert "<i>" not in graph._repr_svg_()
+
+
+@given(st.lists(st.integers(0, 30), max_size=25), st.booleans())
+def test_every_commit_is_drawn_once_below_its_children(parents: list[int], plain: bool) -> None:
+    commits = [
+        SnapshotInfo(f"S{i:07}", f"S{p % i:07}" if i else None, BEGIN + timedelta(days=p), f"m{i}.")
+        for i, p in enumerate(parents)
+    ]
+    tips = {f"b{info.id}": info.id for info in commits[::3]}
+    graph = AncestryGraph(commits, tips, plain=plain)
+    order = re.findall(r"S\d{7} ?", re.sub(r"\x1b\[[\d;]*m", "", str(graph)).replace("bS", "b_"))
+    place = {name.strip(): i for i, name in enumerate(order)}
+    assert len(order) == len(place) == len(commits)
+    assert all(place[c.id] < place[c.parent_id] for c in commits if c.parent_id)
+    svg = graph._repr_svg_()
+    assert svg.count("<circle") == len(commits)
+    assert svg.count("<path") == max(len(commits) - 1, 0)

@@ -1,23 +1,16 @@
-"""The table of snapshots, the operations log, and the rules by which the repo object changes."""
+"""The table of snapshots."""
 
 from __future__ import annotations
 
 import pytest
 
 from frazil.errors import ErrorKind, FormatError, SnapshotNotFoundError
-from frazil.formats.repo_info import decode_repo_info, encode_repo_info, snapshot_table
+from frazil.formats.repo_info import snapshot_table
 from frazil.ids import SnapshotId
 from frazil.maintenance.lineage import mask_of
 from frazil.model.history import (
-    RepoAvailability,
-    RepoInfo,
     SnapshotEntry,
     SnapshotTable,
-    StoredStatus,
-    UpdateEntry,
-    UpdateLog,
-    UpdateType,
-    with_update,
 )
 
 
@@ -106,84 +99,3 @@ def test_expiry_links_a_snapshot_to_its_root(table: SnapshotTable) -> None:
     assert list(short.ancestry(B)) == [B, C]
     assert short[B].pruned_ancestor_tx_logs == (E,)
     assert short.reparent({B: (None, ())})[B].parent_id is None
-
-
-def info_with(*entries: UpdateEntry) -> RepoInfo:
-    return RepoInfo(
-        spec_version=2,
-        tags={},
-        branches={"main": C},
-        deleted_tags=frozenset(),
-        snapshots=snapshot_table([entry(C, None)]),
-        status=StoredStatus(RepoAvailability.online, 1),
-        metadata={},
-        latest_updates=UpdateLog.of(entries),
-    )
-
-
-def test_the_line_that_was_newest_learns_its_backup() -> None:
-    info = info_with(UpdateEntry(UpdateType.RepoInitialized(), 10))
-    new = with_update(
-        info, UpdateType.BranchCreated("x"), 11, "repo.1", 1000, branches={"main": C, "x": C}
-    )
-    assert list(new.latest_updates) == [
-        UpdateEntry(UpdateType.BranchCreated("x"), 11),
-        UpdateEntry(UpdateType.RepoInitialized(), 10, "repo.1"),
-    ]
-    assert new.branches == {"main": C, "x": C}
-    assert new.repo_before_updates is None
-
-
-def test_the_log_is_cut_after_its_limit_and_the_rest_is_in_the_backups() -> None:
-    info = info_with(UpdateEntry(UpdateType.RepoInitialized(), 0))
-    states = {}
-    for n in range(1, 9):
-        states[f"repo.{n}"] = info
-        info = with_update(info, UpdateType.TagCreated(f"t{n}"), n, f"repo.{n}", 3)
-        info = decode_repo_info(encode_repo_info(info), key="repo")
-    assert [line.updated_at for line in info.latest_updates] == [8, 7, 6]
-    assert info.repo_before_updates == "repo.6"
-    times = []
-    while True:
-        times += [line.updated_at for line in info.latest_updates]
-        if info.repo_before_updates is None:
-            break
-        info = states[info.repo_before_updates]
-    assert times == [8, 7, 6, 5, 4, 3, 2, 1, 0]
-
-
-def test_lines_without_backup_are_not_cut_off() -> None:
-    info = info_with(
-        UpdateEntry(UpdateType.GCRan(), 9),
-        UpdateEntry(UpdateType.NewCommit("main", C), 8),
-        UpdateEntry(UpdateType.NewCommit("main", C), 7),
-        UpdateEntry(UpdateType.RepoInitialized(), 6, "repo.old"),
-        UpdateEntry(UpdateType.RepoInitialized(), 5, "repo.older"),
-    )
-    new = with_update(info, UpdateType.GCRan(), 10, "repo.new", 2)
-    assert [line.updated_at for line in new.latest_updates] == [10, 9, 8, 7]
-    assert new.repo_before_updates == "repo.old"
-
-
-def test_time_must_go_on() -> None:
-    info = info_with(UpdateEntry(UpdateType.RepoInitialized(), 10))
-    for now in (9, 10):
-        with pytest.raises(FormatError) as caught:
-            with_update(info, UpdateType.GCRan(), now, "repo.1", 1000)
-        assert caught.value.kind == ErrorKind.SNAPSHOT_TIMESTAMP
-
-
-def test_a_log_can_be_read_like_any_sequence() -> None:
-    lines = [
-        UpdateEntry(UpdateType.GCRan(), 3),
-        UpdateEntry(UpdateType.TagCreated("é"), 2, "b"),
-        UpdateEntry(UpdateType.GCRan(), 1),
-    ]
-    log = UpdateLog.of(lines)
-    assert log == lines
-    assert log[-1] == lines[-1]
-    assert log[1:] == lines[1:]
-    assert len(log) == 3
-    assert UpdateLog.of(log) is log
-    with pytest.raises(IndexError):
-        log[3]

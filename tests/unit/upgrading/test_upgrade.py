@@ -367,17 +367,6 @@ def test_indices_beyond_32_bits_are_told_before_anything_is_written() -> None:
     assert files_at(place) == before
 
 
-def test_the_public_door_opens_it_anew(tmp_path: Path) -> None:
-    repo = make_old(LocalStorage(str(tmp_path)), "g3")
-    before = told(repo)
-    assert told(upgrade_repository(repo, dry_run=True)) == before
-    fresh = upgrade_repository(repo)
-    assert fresh.spec_version == 2
-    assert told(fresh) == before
-    with pytest.raises(RuntimeError):
-        repo.list_branches()
-
-
 def test_read_only_storage(tmp_path: Path) -> None:
     place = LocalStorage(str(tmp_path))
     make_old(place, "g3")

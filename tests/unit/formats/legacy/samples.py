@@ -16,7 +16,7 @@ from frazil.formats.legacy.header import wrap
 from frazil.formats.legacy.layouts import dialect_layout
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
-from frazil.formats.legacy.records import Ancestor, SnapshotRecord
+from frazil.formats.legacy.records import Ancestor, ManifestRecord, SnapshotRecord
 from frazil.formats.legacy.zarr_fields import dump_json
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
@@ -28,6 +28,7 @@ MESSAGE_DIALECTS: Final = tuple(
     for dialect in Dialect
     if dialect.is_writable and dialect.generation is not LegacyGeneration.G1
 )
+MANIFEST_ID: Final = ManifestId(bytes(range(12)))
 LOG_DIALECTS: Final = tuple(dialect for dialect in MESSAGE_DIALECTS if dialect.has_logs)
 
 TIMES: Final = st.integers(0, 4_000_000_000 * 10**9)
@@ -230,3 +231,9 @@ def _encode_index(value: int) -> bytes:
         return b"\xff" + payload.to_bytes(8, "big")
     leading = 0xFF << 9 - size & 0xFF
     return (payload | leading << 8 * (size - 1)).to_bytes(size, "big")
+
+
+def record_of(dialect: Dialect, found: dict[NodeId, ChunkTable]) -> ManifestRecord:
+    """A record to be written."""
+    has_id = dialect in (Dialect.G3G, Dialect.G3H, Dialect.G3I)
+    return ManifestRecord(found, dialect, MANIFEST_ID if has_id else None)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.errors import FormatError
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import unwrap
-from frazil.formats.legacy.layouts import refined
-from frazil.formats.legacy.manifest_writing import check_reference, encode_manifest
+from frazil.formats.legacy.manifest_writing import encode_manifest
 from frazil.formats.legacy.manifests import decode_manifest
 from frazil.formats.legacy.messages import pack_message
 from frazil.formats.legacy.names import numbered_node
 from frazil.formats.legacy.records import ManifestRecord
-from frazil.ids import ChunkId, ManifestId, NodeId, crockford
-from frazil.model.chunks import ChunkRef, ChunkTable, InlineRef, NativeRef, VirtualRef
+from frazil.ids import ChunkId, NodeId, crockford
+from frazil.model.chunks import InlineRef, NativeRef, VirtualRef
 from tests.unit.formats.legacy.samples import (
+    MANIFEST_ID,
     MESSAGE_DIALECTS,
     dumps,
     node_id,
+    record_of,
     rows_of,
     tables,
 )
@@ -46,19 +45,12 @@ LIBRARY = (
 NESTED = bytes.fromhex(
     "92 92 c4 0c 000102030405060708090a0b 90 81 92 c4 08 0001020304050607 90"
 ) + bytes.fromhex("81 92 00 01 81 a6 49 6e 6c 69 6e 65 c4 01 54")
-ID = ManifestId(bytes(range(12)))
 FAR = VirtualRef("s3://b/f.nc", 4096, 100)
 
 
 def read(blob: bytes, generation: LegacyGeneration = G3) -> ManifestRecord:
     """Decode a manifest."""
     return decode_manifest(blob, key="manifests/x", generation=generation)
-
-
-def record_of(dialect: Dialect, found: dict[NodeId, ChunkTable]) -> ManifestRecord:
-    """A record to be written."""
-    has_id = dialect in (Dialect.G3G, Dialect.G3H, Dialect.G3I)
-    return ManifestRecord(found, dialect, ID if has_id else None)
 
 
 @pytest.mark.parametrize("dialect", MESSAGE_DIALECTS)
@@ -102,7 +94,7 @@ def test_locations_were_bare_texts_once() -> None:
 
 def test_a_nested_manifest() -> None:
     found = read(NESTED)
-    assert found.id == ID
+    assert found.id == MANIFEST_ID
     assert found.dialect is Dialect.G3I
     assert rows_of(found.tables[NodeId(bytes(range(8)))]) == [((0, 1), InlineRef(b"T"))]
     assert unwrap(encode_manifest(found), None, key="k")[1] == NESTED
@@ -125,38 +117,6 @@ def test_a_fragment_of_a_real_manifest() -> None:
     chunk = ChunkId.parse("TGKWEJAE6BYZQFFKNVK0")
     assert rows_of(found.tables[numbered_node(3)]) == [((0, 1), NativeRef(chunk, 0, 100))]
     assert encode_manifest(found) == raw
-
-
-def test_references_of_other_ranks_are_kept_apart() -> None:
-    payload = {"Inline": b"T"}
-    keys = [(3, (0, 0)), (3, (5, 0)), (3, (0,)), (3, (1, 1)), (3, ())]
-    found = read(pack_message([0, {}, dict.fromkeys(keys, payload)]))
-    node = numbered_node(3)
-    assert found.num_refs == 5
-    assert [coords for coords, _ in rows_of(found.tables[node])] == [(0, 0), (1, 1), (5, 0)]
-    strays = [[coords for coords, _ in rows_of(table)] for table in found.strays[node]]
-    assert sorted(strays) == [[()], [(0,)]]
-    assert [*found.tables] == [node]
-
-
-def test_documents_of_g2_validate() -> None:
-    schema = json.loads((SCHEMAS / "manifest.json").read_text())
-    refs: list[tuple[tuple[int, ...], ChunkRef]] = [
-        ((0, 0), NativeRef(ChunkId(bytes(12)), 1, 2)),
-        ((0, 1), InlineRef(b"T")),
-        ((1, 0), FAR),
-    ]
-    record = record_of(
-        Dialect.G2_JSON,
-        {
-            numbered_node(2): ChunkTable.from_refs(2, refs),
-            numbered_node(3): ChunkTable.from_refs(0, [((), InlineRef(b""))]),
-        },
-    )
-    document = json.loads(encode_manifest(record))
-    jsonschema.Draft7Validator(schema).validate(document)
-    assert set(document["chunks"]) == {"2/0/0", "2/0/1", "2/1/0", "3"}
-    assert document["chunks"]["2/0/1"] == {"Inline": [84]}
 
 
 def test_json_keys_may_be_json() -> None:
@@ -226,36 +186,3 @@ def test_two_names_for_one_id_are_told() -> None:
     )
     with pytest.raises(FormatError, match="one id"):
         read(twice, G2)
-
-
-@pytest.mark.parametrize("dialect", MESSAGE_DIALECTS)
-def test_checksums_need_a_dialect_that_has_them(dialect: Dialect) -> None:
-    ref = VirtualRef("s3://b/f", 0, 1, "etag")
-    record = record_of(dialect, {node_id(dialect, 1): ChunkTable.from_refs(1, [((0,), ref)])})
-    if dialect.has_checksums:
-        check_reference(dialect, ref)
-        found = read(encode_manifest(record), dialect.generation)
-        assert rows_of(found.tables[node_id(dialect, 1)]) == [((0,), ref)]
-        return
-    for refused in (lambda: check_reference(dialect, ref), lambda: encode_manifest(record)):
-        with pytest.raises(InvalidInputError) as caught:
-            refused()
-        assert caught.value.kind is ErrorKind.NOT_REPRESENTABLE
-
-
-def test_manifests_tell_what_snapshots_do_not() -> None:
-    plain = ManifestRecord({}, Dialect.G3B)
-    later = ManifestRecord({}, Dialect.G3B, has_checksums=True)
-    assert refined(Dialect.G3B, [plain, later]) is Dialect.G3C
-    assert refined(Dialect.G3B, [plain]) is Dialect.G3B
-    assert refined(Dialect.G3I, [later]) is Dialect.G3I
-
-
-def test_a_manifest_without_id_where_one_is_needed() -> None:
-    with pytest.raises(FormatError, match="must have an id"):
-        encode_manifest(ManifestRecord({}, Dialect.G3I))
-
-
-def test_parquet_is_not_written_here() -> None:
-    with pytest.raises(FormatError):
-        encode_manifest(ManifestRecord({}, Dialect.G1))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.errors import ErrorKind, FormatError, InvalidInputError
+from frazil.errors import FormatError
 from frazil.formats.legacy.attributes import decode_attributes, with_attributes
 from frazil.formats.legacy.dialects import Dialect, LegacyGeneration
 from frazil.formats.legacy.header import unwrap
@@ -27,17 +27,15 @@ from frazil.formats.legacy.snapshots import (
     root_record,
     successor,
 )
-from frazil.formats.legacy.structs import format_time, parse_nanos
-from frazil.ids import NodeId, SnapshotId, crockford
+from frazil.ids import SnapshotId, crockford
 from frazil.model.history import Snapshot
-from frazil.model.nodes import ArrayNode, Dimension, GroupNode, ManifestRef
+from frazil.model.nodes import ArrayNode, Dimension, GroupNode
 from tests.unit.formats.legacy.samples import (
     ATTRIBUTES,
     MESSAGE_DIALECTS,
     SEGMENTS,
     TEXTS,
     TIMES,
-    array_json,
     array_nodes,
     dumps,
     encode_attributes,
@@ -117,32 +115,6 @@ def test_a_real_root_snapshot() -> None:
     assert encode_snapshot(found) == ROOT_3A
 
 
-def test_one_array_node_of_g2() -> None:
-    record = small_snapshot(Dialect.G2_MSGPACK)
-    body = encode_snapshot(record)
-    node = (
-        bytes.fromhex("a22f74 94 02 a22f74 81a6")
-        + b"Inline"
-        + bytes.fromhex("81a17501 81a5")
-        + b"Array"
-        + bytes.fromhex("92 98 920a0a a7")
-        + b"float32"
-        + bytes.fromhex("920505 a5")
-        + b"Slash"
-        + bytes.fromhex("81a7")
-        + b"Float32"
-        + bytes.fromhex("ca00000000 91 92 a5")
-        + b"bytes"
-        + bytes.fromhex("81a6")
-        + b"endian"
-        + b"\xa6little"
-        + bytes.fromhex("c0 92 a179 c0 91 93 ba")
-    )
-    assert node in body
-    assert body.endswith(b"\x90\x90")  # flags and extents
-    assert b"\x91\x92\xb4" in encode_snapshot(small_snapshot(Dialect.G3A))
-
-
 def test_documents_of_g2_validate() -> None:
     schema = json.loads((SCHEMAS / "snapshot.json").read_text())
     validator = jsonschema.Draft7Validator(schema)
@@ -156,37 +128,6 @@ def test_documents_of_g2_validate() -> None:
     assert document["nodes"]["/t"]["user_attributes"]["Ref"]["location"] == 1
     del document["metadata"]
     assert list(validator.iter_errors(document))
-
-
-@pytest.mark.parametrize(
-    "data_type",
-    ["bool", "int8", "uint64", "float16", "float64", "complex64", "complex128", "r16"],
-)
-def test_fill_values_of_g2_validate(data_type: str) -> None:
-    schema = json.loads((SCHEMAS / "snapshot.json").read_text())
-    fills: dict[str, Any] = {"bool": True, "complex64": [0, 1], "complex128": [0, 1], "r16": [1, 2]}
-    node = small_snapshot(Dialect.G2_JSON).snapshot.nodes[1]
-    document = array_json(data_type=data_type, fill_value=fills.get(data_type, 1))
-    record = small_snapshot(Dialect.G2_JSON)
-    nodes = (record.snapshot.nodes[0], replace(node, user_data=document))
-    record = replace(record, snapshot=replace(record.snapshot, nodes=nodes))
-    blob = encode_snapshot(record)
-    assert list(jsonschema.Draft7Validator(schema).iter_errors(json.loads(blob))) == []
-    found = json.loads(read(blob, Dialect.G2_JSON).snapshot.nodes[1].user_data)
-    assert found["data_type"] == data_type
-
-
-def test_numbers_that_json_lacks_are_texts() -> None:
-    record = small_snapshot(Dialect.G2_JSON)
-    node = replace(record.snapshot.nodes[1], user_data=array_json(fill_value="NaN"))
-    snapshot = replace(record.snapshot, nodes=(record.snapshot.nodes[0], node))
-    blob = encode_snapshot(replace(record, snapshot=snapshot))
-    assert b'{"Float32":"NaN"}' in blob
-    for spelling in (b'"NaN"', b"null", b"NaN"):
-        found = read(
-            blob.replace(b'{"Float32":"NaN"}', b'{"Float32":%b}' % spelling), Dialect.G2_JSON
-        )
-        assert json.loads(found.snapshot.nodes[1].user_data)["fill_value"] == "NaN"
 
 
 def test_ids_of_sixteen_bytes_keep_their_names() -> None:
@@ -226,35 +167,6 @@ def test_snapshots_of_nodes_alone() -> None:
     assert [node.path for node in found.snapshot.nodes] == ["/", "/t"]
     with pytest.raises(FormatError):
         encode_snapshot(found)
-
-
-def test_unknown_extents_are_the_whole_grid() -> None:
-    record = small_snapshot(Dialect.G3A)
-    node = record.snapshot.nodes[1]
-    assert isinstance(node, ArrayNode)
-    narrow = replace(node, manifests=(ManifestRef(node.manifests[0].id, ((1, 2), (0, 1))),))
-    snapshot = replace(record.snapshot, nodes=(record.snapshot.nodes[0], narrow))
-    for dialect, expected in ((Dialect.G3A, ((0, 2), (0, 2))), (Dialect.G3I, ((1, 2), (0, 1)))):
-        if dialect is Dialect.G3I:
-            snapshot = replace(snapshot, nodes=(replace(narrow, id=NodeId(b"\7" * 8)),))
-        blob = encode_snapshot(replace(record, snapshot=snapshot, dialect=dialect))
-        found = read(blob, dialect).snapshot.nodes[-1]
-        assert isinstance(found, ArrayNode)
-        assert found.manifests[0].extents == expected
-
-
-def test_random_node_ids_need_a_dialect_that_has_them() -> None:
-    record = small_snapshot(Dialect.G3I)
-    with pytest.raises(FormatError, match="has no number"):
-        encode_snapshot(replace(record, dialect=Dialect.G3A))
-
-
-def test_nodes_that_do_not_fit_are_refused() -> None:
-    record = small_snapshot(Dialect.G3I)
-    node = replace(record.snapshot.nodes[1], user_data=array_json(data_type="datetime64"))
-    with pytest.raises(InvalidInputError) as caught:
-        encode_snapshot(replace(record, snapshot=replace(record.snapshot, nodes=(node,))))
-    assert caught.value.kind is ErrorKind.NOT_REPRESENTABLE
 
 
 @pytest.mark.parametrize("dialect", MESSAGE_DIALECTS)
@@ -321,27 +233,6 @@ def test_new_nodes_are_numbered() -> None:
     assert next_node_number([GroupNode(numbered_node(4), "/", group_json())]) == 5
 
 
-@given(TIMES)
-def test_times_come_back(when: int) -> None:
-    assert parse_nanos(format_time(when)) == when
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1970-01-01T00:00:01Z", 10**9),
-        ("1970-01-01T00:00:00.5Z", 5 * 10**8),
-        ("1970-01-01T01:00:00+01:00", 0),
-        ("1969-12-31T23:59:59Z", None),
-        ("2024-13-01T00:00:00Z", None),
-        ("2024-01-01", None),
-        ("9999-12-31T23:59:59-23:59", None),
-    ],
-)
-def test_spellings_of_times(text: str, expected: int | None) -> None:
-    assert parse_nanos(text) == expected
-
-
 def test_dimensions_follow_from_the_fields() -> None:
     node = small_snapshot(Dialect.G3I).snapshot.nodes[1]
     assert isinstance(node, ArrayNode)
@@ -380,33 +271,6 @@ def test_damaged_fields_are_told(position: int, value: Any) -> None:  # noqa: AN
     with pytest.raises(FormatError) as caught:
         read(break_field(small_snapshot(Dialect.G3A), position, value), Dialect.G3A)
     assert caught.value.facts["key"] == "snapshots/x"
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        (0, [10]),
-        (0, [2**40, 10]),
-        (1, "float128"),
-        (1, ["bool"]),
-        (2, [0, 5]),
-        (3, "Comma"),
-        (3, []),
-        (4, {"Int8": 0}),
-        (4, 0),
-        (5, {}),
-        (5, [[1, None]]),
-        (7, ["a"]),
-        (7, [1, 2]),
-    ],
-)
-def test_damaged_array_metadata_is_told(field: int, value: Any) -> None:  # noqa: ANN401
-    body = unpack_message(encode_snapshot(small_snapshot(Dialect.G3A)), key="k")
-    body[10]["/t"][3]["Array"][0][field] = value
-    if field == 0 and value[0] == 2**40:
-        body[10]["/t"][3]["Array"][0][2] = [1, 5]
-    with pytest.raises(FormatError):
-        read(pack_message(body), Dialect.G3A)
 
 
 def test_halves_of_characters_are_told() -> None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+import pytest
+import zarr
+
+import frazil
+
 SECRET = "hush"
 EVIL = f"<script>alert(1)</script><b onclick=x> https://u:{SECRET}@h/x?sig={SECRET} \x1b[31m\u202e"
 
@@ -56,3 +61,26 @@ def page_of(thing: object) -> Page:
     assert SECRET not in view
     assert not {"\x1b", "\u202e"} & set(view)
     return page
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"], scope="module")
+def repo(request: pytest.FixtureRequest) -> frazil.Repository:
+    """A repository with names, attributes and messages that would break a page."""
+    made = frazil.Repository.create(frazil.in_memory_storage(), spec_version=request.param)
+    session = made.writable_session("main")
+    group = zarr.create_group(session.store, attributes={"title": EVIL})
+    group.create_group("g<script>alert(1)<b onclick=x>\x1b[31m")
+    heat = group.create_array(
+        "sst", shape=(8, 40), chunks=(2, 10), dtype="f4", dimension_names=("time", "<lat>")
+    )
+    heat.attrs["units"] = EVIL
+    heat[:4] = 1.0
+    first = session.commit(f"first {EVIL}", {"author": EVIL})
+    made.create_branch("dev", first)
+    for branch, row in (("dev", 6), ("main", 0)):
+        session = made.writable_session(branch)
+        zarr.open_array(session.store, path="sst", mode="r+")[row] = 3.0
+        session.commit(f"on {branch}")
+    made.versions.merge("dev", into="main")
+    made.create_tag("v1", first)
+    return made

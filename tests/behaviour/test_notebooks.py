@@ -13,7 +13,8 @@ import frazil.icechunk as icechunk
 from frazil.drawing.markup import MOST_ROWS
 from frazil.model.values import Diff
 from frazil.transaction.opened import context_of
-from tests.unit.drawing.samples import EVIL, page_of
+from tests.support.notebooks import EVIL, page_of
+from tests.support.notebooks import repo as repo
 
 
 def test_a_repository_shows_refs_and_newest_commits(repo: frazil.Repository) -> None:
@@ -107,6 +108,3 @@ def test_reading_that_fails_is_told_in_the_view(
 
     monkeypatch.setattr(context_of(repo).refs, "branches", fail)
     assert "cannot be shown" in page_of(repo).text
-
-
-# --- reports ---
