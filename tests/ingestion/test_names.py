@@ -14,22 +14,12 @@ from frazil.ingestion.reports import IngestRefusedError, IngestReport
 from tests.support.archive import archive, opened, take
 
 
-def series(
-    folder: Path,
-    name: str,
-    first: int,
-    *,
-    dim: str = "time",
-    lat: tuple[float, ...] = (10.0, 20.0),
-    days: int = 2,
-    **fill: object,
-) -> Path:
-    """A file with some days of something, float64 as stored."""
+def series(folder: Path, name: str, first: int, *, dim: str = "time") -> Path:
+    """A file with two days of something, float64 as stored."""
     folder.mkdir(exist_ok=True)
-    values = np.arange(days * len(lat), dtype="f8").reshape(days, len(lat)) + first
-    when = (dim, np.arange(first, first + days), {"units": "days since 2000-01-01"})
-    made = xr.Dataset({"v": ((dim, "lat"), values)}, {dim: when, "lat": ("lat", [*lat])})
-    made["v"].encoding.update(fill)
+    values = np.arange(4, dtype="f8").reshape(2, 2) + first
+    when = (dim, np.arange(first, first + 2), {"units": "days since 2000-01-01"})
+    made = xr.Dataset({"v": ((dim, "lat"), values)}, {dim: when, "lat": ("lat", [10.0, 20.0])})
     made[dim].encoding["_FillValue"] = None
     path = folder / name
     made.to_netcdf(path, engine="h5netcdf")
