@@ -14,10 +14,6 @@ from frazil.ingestion.records import (
     Identity,
     ScanFailure,
     ScanTask,
-    as_metadata,
-    known_files,
-    name_mark,
-    state_mark,
 )
 from frazil.ingestion.scan import scan
 from frazil.ingestion.sources import as_url, display_url, expand, look
@@ -137,26 +133,3 @@ def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
     assert look(as_url(tmp_path / "file" / "below")) is None
     with pytest.raises(StorageError):
         detect_format(as_url(tmp_path / "gone"), Identity(5, None, 0))
-
-
-def test_marks_tell_files_and_their_states() -> None:
-    one, two = Identity(5, "a", 0), Identity(6, "a", 0)
-    commits = [
-        as_metadata([("file:///a", two)], "/g"),
-        {"other": 1},
-        as_metadata([("file:///a", one), ("file:///b", one)], "/g"),
-        as_metadata([("file:///c", one)], ""),
-        {"frazil.ingest": {"group": "/g", "marks": "?"}},
-    ]
-    known = known_files(commits, "/g")
-    assert known == {
-        name_mark("file:///a"): state_mark(two),  # the newest counts
-        name_mark("file:///b"): state_mark(one),
-    }
-
-
-def test_ten_thousand_files_take_little_room() -> None:
-    files = [(f"s3://bucket/archive/file-{n}.nc", Identity(n, None, n)) for n in range(10_000)]
-    metadata = as_metadata(files, "")
-    assert len(metadata["frazil.ingest"]["marks"]) == 160_000
-    assert len(known_files([metadata], "")) == 10_000
