@@ -116,6 +116,15 @@ def test_fill_values_are_told_as_numbers() -> None:
     assert "_FillValue is 0.5 here, and -9999.0 in the first file" in told.message
 
 
+def test_a_fill_value_that_is_no_number_is_told_as_it_is() -> None:
+    pair = [
+        scan(n, time=[2 * n, 2 * n + 1], attrs={"_FillValue": fill})
+        for n, fill in enumerate(("none", 0))
+    ]
+    (told,) = planned(*pair)[1].errors
+    assert "_FillValue is 0 here, and 'none' in the first file" in told.message
+
+
 def test_values_are_the_same_only_if_all_files_have_them() -> None:
     one, other = coordinate("lat", [1.0, np.nan]), coordinate("lat", [1.0, np.nan])
     assert same_values([one, other])
