@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 
@@ -11,9 +12,12 @@ import pytest
 import xarray as xr
 
 from frazil.errors import InvalidInputError
-from frazil.ingestion.records import ScanTask
+from frazil.ingestion.fetching import fetch_values
+from frazil.ingestion.netcdf3 import scan_netcdf3
+from frazil.ingestion.records import InputFile, ParsedFile, ScanTask
 from frazil.ingestion.scan import scan_file
-from frazil.ingestion.sources import as_url
+from frazil.ingestion.sources import as_url, look
+from frazil.ingestion.tuning import HEADER_BYTES
 from tests.support.archive import part, seen, take
 
 
@@ -62,3 +66,79 @@ def test_fill_values_that_a_type_cannot_hold_mask_nothing(tmp_path: Path, fill: 
         report = take(repo, file, wanted={"mode": mode})
         assert np.array_equal(seen(repo)["v"].values, values)
         assert "cannot hold" in str(report)
+
+
+# --- headers by hand ---
+
+
+def header(*, records: int = 2, begin: int = 0, kind: int = 3, pad: int = 0) -> bytes:
+    """A file with two record variables, a byte and three of a kind, and then the values."""
+
+    def name(text: bytes) -> bytes:
+        return struct.pack(">i", len(text)) + text + bytes(-len(text) % 4)
+
+    dims = struct.pack(">ii", 0x0A, 2) + name(b"t") + struct.pack(">i", 0)
+    dims += name(b"x") + struct.pack(">i", 3)
+    text = struct.pack(">ii", 0x0C, 1) + name(b"note") + struct.pack(">ii", 2, pad) + b"x" * pad
+    attrs = text + bytes(-pad % 4) if pad else bytes(8)
+    first = name(b"flag") + struct.pack(">ii", 1, 0) + bytes(8) + struct.pack(">iii", 1, 4, begin)
+    second = name(b"v") + struct.pack(">iii", 2, 0, 1) + bytes(8)
+    second += struct.pack(">iii", kind, 8, begin + 4)
+    entries = struct.pack(">ii", 0x0B, 2) + first + second
+    made = b"CDF\x01" + struct.pack(">i", records) + dims + attrs + entries
+    return made if begin else header(records=records, begin=len(made), kind=kind, pad=pad)
+
+
+def scanned(path: Path, data: bytes) -> ParsedFile:
+    path.write_bytes(data)
+    return scan_netcdf3(InputFile(as_url(path), identity=look(as_url(path))))
+
+
+def test_records_of_several_variables_take_turns_and_are_padded(tmp_path: Path) -> None:
+    head = header()
+    record = b"\x07\0\0\0" + np.array([1, 2, 3], ">i2").tobytes() + b"\0\0"
+    flag, values = scanned(tmp_path / "a.nc", head + record * 2).variables
+    assert (flag.shape, values.shape, values.chunks) == ((2,), (2, 3), (1, 3))
+    assert flag.references is not None
+    assert values.references is not None
+    start = len(head)
+    assert flag.references.offset.tolist() == [start, start + 12]
+    assert values.references.offset.tolist() == [start + 4, start + 16]
+    assert values.references.length.tolist() == [6, 6]
+    assert fetch_values(values, (), {}).tolist() == [[1, 2, 3]] * 2
+
+
+def test_the_last_record_needs_no_padding(tmp_path: Path) -> None:
+    assert scanned(tmp_path / "a.nc", header() + bytes(22)).variables[1].shape == (2, 3)
+
+
+def test_a_file_without_records_has_no_chunks(tmp_path: Path) -> None:
+    flag, values = scanned(tmp_path / "a.nc", header(records=0)).variables
+    assert (flag.shape, values.shape) == ((0,), (0, 3))
+    assert values.references is not None
+    assert len(values.references) == 0
+
+
+def test_a_header_longer_than_what_is_read_of_it_first_is_read_on(tmp_path: Path) -> None:
+    found = scanned(tmp_path / "a.nc", header(pad=HEADER_BYTES) + bytes(24))
+    assert len(json.loads(found.attributes)["note"]) == HEADER_BYTES
+    assert [each.name for each in found.variables] == ["flag", "v"]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (header() + bytes(21), "shorter than its header says"),
+        (header(records=-1) + bytes(24), "as in a file being written"),
+        (header(kind=77) + bytes(24), "'v' has no known type or place"),
+        (header(begin=-40) + bytes(24), "'flag' has no known type or place"),
+        (header()[:50], "cut off"),
+    ],
+    ids=["short", "being written", "type", "place", "cut"],
+)
+def test_headers_that_do_not_go_with_the_file_are_told(
+    tmp_path: Path, data: bytes, told: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=told) as refusal:
+        scanned(tmp_path / "a.nc", data)
+    assert "a.nc" in str(refusal.value)
