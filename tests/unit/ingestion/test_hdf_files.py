@@ -7,6 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from h5py import h5d, h5p, h5s, h5t
 
 from frazil.errors import InvalidInputError
 from frazil.ingestion.hdf_files import DEPTH, HdfFiles, attributes_of, open_hdf
@@ -56,9 +57,9 @@ def test_links_that_lead_to_each_other_are_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["v"] = h5py.SoftLink("w")
         file["w"] = h5py.SoftLink("v")
-    with opened(tmp_path / "a.h5") as files:
-        with pytest.raises(InvalidInputError, match="too many other links, or to itself"):
-            files.find("v")
+    told = pytest.raises(InvalidInputError, match="too many other links, or to itself")
+    with opened(tmp_path / "a.h5") as files, told:
+        files.find("v")
 
 
 def test_links_are_followed_so_far_and_no_further(tmp_path: Path) -> None:
@@ -76,9 +77,9 @@ def test_another_file_is_opened_only_where_that_is_allowed(tmp_path: Path) -> No
     folder = other(tmp_path)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["v"] = h5py.ExternalLink("others/b.h5", "/inner/v")
-    with opened(tmp_path / "a.h5") as files:
-        with pytest.raises(InvalidInputError, match=r"others/b\.h5, which was not allowed"):
-            files.find("v")
+    told = pytest.raises(InvalidInputError, match=r"others/b\.h5, which was not allowed")
+    with opened(tmp_path / "a.h5") as files, told:
+        files.find("v")
     with opened(tmp_path / "a.h5", folder) as files:
         found = files.find("v")
         assert found is not None
@@ -132,6 +133,20 @@ def test_the_parts_of_a_virtual_dataset_must_be_there(
             return
         with pytest.raises(InvalidInputError, match=told):
             files.require_sources(found)
+
+
+def test_virtual_datasets_with_patterns_of_files_are_refused(tmp_path: Path) -> None:
+    grown = h5s.create_simple((4,), (h5s.UNLIMITED,))
+    grown.select_hyperslab((0,), (h5s.UNLIMITED,), (4,), (4,))
+    plist = h5p.create(h5p.DATASET_CREATE)
+    plist.set_virtual(grown, b"others/%b.h5", b"v", h5s.create_simple((4,)))
+    with h5py.File(tmp_path / "a.h5", "w") as made:
+        h5d.create(made.id, b"v", h5t.NATIVE_INT64, grown, plist)
+    told = pytest.raises(InvalidInputError, match="with patterns")
+    with opened(tmp_path / "a.h5", tmp_path) as files, told:
+        found = files.find("v")
+        assert found is not None
+        files.require_sources(found)
 
 
 # --- attributes ---
