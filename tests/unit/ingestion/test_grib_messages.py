@@ -155,7 +155,7 @@ def test_times_have_seconds_and_steps_are_in_hours(tmp_path: Path) -> None:
 
 
 def test_parameters_and_surfaces_without_a_name_have_numbers(tmp_path: Path) -> None:
-    unknown = {"discipline": 0, "parameterCategory": 1, "parameterNumber": 200}
+    unknown: dict[str, Any] = {"discipline": 0, "parameterCategory": 1, "parameterNumber": 200}
     message, _ = described(one(tmp_path, **unknown, typeOfFirstFixedSurface=211))
     assert (message.variable, message.level_type) == ("param_0_1_200", "surface_211")
 
@@ -173,7 +173,7 @@ def test_other_packings_and_grids_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_latitudes_run_as_rows_do(tmp_path: Path) -> None:
-    upward = {"jScansPositively": 1, "latitudeOfFirstGridPointInDegrees": 30,
+    upward: dict[str, Any] = {"jScansPositively": 1, "latitudeOfFirstGridPointInDegrees": 30,
               "latitudeOfLastGridPointInDegrees": 60}  # fmt: skip
     for settings, expected in (({}, [60, 50, 40, 30]), (upward, [30, 40, 50, 60])):
         with open_message(one(tmp_path, **settings)) as handle:

@@ -35,9 +35,9 @@ from frazil.storage.memory import MemoryStorage
 from tests.support.scans import RAW, array_of, data, planned, scan
 
 
-def part(refs: FileReferences, start: int = 0, **changes: object) -> FilePart:
-    """A part of an array with one axis."""
-    made = FilePart(refs, (len(refs),), (0,), (start,), "file:///data/a", "tag")
+def part(refs: FileReferences, *start: int, **changes: object) -> FilePart:
+    """A part of an array, along its first axis."""
+    made = FilePart(refs, (len(refs),), (0,), start or (0,), "file:///data/a", "tag")
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def test_the_first_chunk_of_a_part_is_where_the_parts_before_it_end() -> None:
 
 def test_axes_that_a_file_lacks_have_one_chunk_of_it() -> None:
     refs = FileReferences.of_file("file:///data/a", [0, 1], [0, 8], [8, 8])
-    table = table_of([part(refs, axes=(1,), start=(7, 0))], 2)
+    table = table_of([part(refs, 7, 0, axes=(1,))], 2)
     assert table.coords.tolist() == [[7, 0], [7, 1]]
 
 
@@ -139,7 +139,7 @@ def test_a_manifest_that_lacks_chunks_tells_which_it_has() -> None:
     session = prepared(plan, "file:///data/")
     context, node = session.state.context, session.state.array("/v")
     (cell, *_) = cells(plan, array_of(plan), node, context)
-    sparse = replace(cell, box=((0, 4), (0, 1)), parts=(part(refs, grid=(4,), start=(0, 0)),))
+    sparse = replace(cell, box=((0, 4), (0, 1)), parts=(part(refs, 0, 0, grid=(4,)),))
     (written,) = write_cell(context, sparse)
     assert written.coords is not None
     assert written.coords.tolist() == [[0, 0], [3, 0]]

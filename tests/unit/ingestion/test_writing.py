@@ -177,7 +177,7 @@ def test_bounds_are_counted_from_where_their_times_are() -> None:
 def test_texts_and_scalars_are_written_too(session: Session) -> None:
     group = zarr.create_group(session.store)
     group.create_array("s", shape=(), dtype="i4")
-    group.create_array("t", shape=(3,), dtype=str)  # type: ignore[arg-type]
+    group.create_array("t", shape=(3,), dtype=str)
     group.create_array("v", shape=(3,), dtype="i4")
     write_values(session, "/s", (), np.array(7, "i4"))
     write_values(session, "/t", (slice(1, 3),), np.array(["ä", "b"], np.dtypes.StringDType()))
