@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import zarr
 
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT_ID, ManifestId, NodeId, SnapshotId
+from frazil.model.nodes import ArrayNode, GroupNode
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import upgrade_older
+from frazil.upgrading.converting import manifest_id, node_id, node_ids
 from frazil.upgrading.source import LEGACY_ID
 from tests.support.old_repositories import (
     assert_sound,
@@ -87,3 +89,54 @@ def test_times_that_do_not_increase_are_corrected(spec: str) -> None:
     times = [info.written_at for info in Repository.open(place).ancestry(snapshot_id=tip)]
     assert times == sorted(times, reverse=True)
     assert len({*times}) == len(times)
+
+
+# --- ids ---
+
+SNAPSHOT = SnapshotId(bytes(range(12)))
+OTHER = SnapshotId(bytes(range(1, 13)))
+FULL = NodeId(b"\xff" * NodeId.width)
+NUMBER = NodeId((5).to_bytes(NodeId.width, "big"))
+"""as old files number nodes"""
+MANIFEST = ManifestId(bytes(range(12)))
+
+
+def group(id: NodeId, path: str) -> GroupNode:
+    return GroupNode(id=id, path=path, user_data=b"{}")
+
+
+def test_ids_of_nodes_follow_from_where_they_first_appear() -> None:
+    assert node_id(SNAPSHOT, NUMBER) == node_id(SNAPSHOT, NUMBER)
+    made = {node_id(one, id) for one in (SNAPSHOT, OTHER) for id in (NUMBER, FULL)}
+    assert len(made) == 4
+
+
+def test_ids_of_manifests_tell_arrays_and_what_was_dropped_apart() -> None:
+    boxes: tuple[tuple[tuple[int, int], ...] | None, ...] = (None, ((0, 2),), ((0, 3),))
+    made = [manifest_id(MANIFEST, node, box) for node in (NUMBER, FULL) for box in boxes]
+    assert len({*made}) == 6
+    assert manifest_id(MANIFEST, FULL, ((0, 2),)) == made[4]
+
+
+def test_a_node_that_stays_keeps_its_id() -> None:
+    node = group(NUMBER, "/a")
+    known = node_ids(SNAPSHOT, [node], {}, {}, moves=True)
+    assert known == {NUMBER: node_id(SNAPSHOT, NUMBER)}
+    assert node_ids(OTHER, [node], {NUMBER: node}, known, moves=True) is known
+    assert node_ids(OTHER, [group(FULL, "/b")], {}, {}, moves=True) == {}
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_node_at_another_path_is_the_same_only_where_nodes_can_move(moves: bool) -> None:
+    known = {NUMBER: node_id(SNAPSHOT, NUMBER)}
+    before = {NUMBER: group(NUMBER, "/a")}
+    found = node_ids(OTHER, [group(NUMBER, "/b")], before, known, moves=moves)
+    assert found[NUMBER] == node_id(SNAPSHOT if moves else OTHER, NUMBER)
+
+
+def test_a_number_that_was_used_again_is_another_node() -> None:
+    """An array may get the number of a group that was deleted in the same commit."""
+    array = ArrayNode(NUMBER, "/a", b"{}", (), (), ())
+    known = {NUMBER: node_id(SNAPSHOT, NUMBER)}
+    found = node_ids(OTHER, [array], {NUMBER: group(NUMBER, "/a")}, known, moves=True)
+    assert found == {NUMBER: node_id(OTHER, NUMBER)}
