@@ -13,13 +13,7 @@ import numpy as np
 
 from frazil.ingestion.encoding import Meaning, encoding_of
 from frazil.ingestion.planning import plan_ingest
-from frazil.ingestion.plans import (
-    Findings,
-    IngestPlan,
-    PlannedArray,
-    PlanOptions,
-    TransferKind,
-)
+from frazil.ingestion.plans import Findings, IngestPlan, PlannedArray, PlanOptions, TransferKind
 from frazil.ingestion.records import FileReferences, FileScan, FileVariable, Identity
 
 RAW = encoding_of(Meaning(np.dtype("<f4"), 0.0))

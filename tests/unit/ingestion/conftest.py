@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-from tests.ingestion.conftest import (
-    pytest_collection_modifyitems as pytest_collection_modifyitems,
-)
+from tests.ingestion.conftest import pytest_collection_modifyitems as pytest_collection_modifyitems

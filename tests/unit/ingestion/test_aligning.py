@@ -9,9 +9,7 @@ import pytest
 
 from frazil.ingestion.aligning import copied_chunks
 from frazil.ingestion.manifests import part_of, table_of
-from frazil.ingestion.plans import (
-    IngestMode,
-)
+from frazil.ingestion.plans import IngestMode
 from frazil.ingestion.records import FileScan, Identity, canonical
 from tests.support.scans import (
     RAW,

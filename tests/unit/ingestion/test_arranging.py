@@ -10,11 +10,7 @@ import pytest
 
 from frazil.ingestion.arranging import arrange
 from frazil.ingestion.manifests import part_of, table_of
-from frazil.ingestion.plans import (
-    Findings,
-    IngestSeverity,
-    TransferKind,
-)
+from frazil.ingestion.plans import Findings, IngestSeverity, TransferKind
 from tests.support.scans import assert_refused, base, codes, coordinate, planned, scan
 
 

@@ -10,9 +10,7 @@ import pytest
 
 from frazil.ingestion.comparing import decoded_attrs, same_values
 from frazil.ingestion.encoding import encoded_attributes
-from frazil.ingestion.plans import (
-    IngestSeverity,
-)
+from frazil.ingestion.plans import IngestSeverity
 from tests.support.scans import (
     RAW,
     SHORT,

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from frazil.ingestion.encoding import encoded_attributes, encoded_dtype
-from frazil.ingestion.plans import (
-    IngestMode,
-    IngestSeverity,
-    PlannedArray,
-    TransferKind,
-)
+from frazil.ingestion.plans import IngestMode, IngestSeverity, PlannedArray, TransferKind
 from frazil.ingestion.records import FileScan, FileVariable, Identity
 from tests.support.scans import (
     LONG,

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 import frazil
-from frazil.errors import (
-    InvalidInputError,
-    StorageError,
-)
+from frazil.errors import InvalidInputError, StorageError
 from frazil.formats.generation import BY_SPEC
 from frazil.fsck import fsck
 from frazil.ids import ChunkId
@@ -35,11 +32,7 @@ from frazil.upgrading.chunks import (
 )
 from frazil.upgrading.source import ChunkMode, UpgradeSource, source_of
 from tests.support.ages import AT_ONCE
-from tests.support.old_repositories import (
-    make_old,
-    make_small,
-    told,
-)
+from tests.support.old_repositories import make_old, make_small, told
 
 SPECS = (1, 2)
 

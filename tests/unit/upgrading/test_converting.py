@@ -13,13 +13,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.upgrade import upgrade_older
 from frazil.upgrading.converting import manifest_id, node_id, node_ids
 from frazil.upgrading.source import LEGACY_ID
-from tests.support.old_repositories import (
-    assert_sound,
-    files_at,
-    fill,
-    make_old,
-    move_array,
-)
+from tests.support.old_repositories import assert_sound, files_at, fill, make_old, move_array
 
 SPECS = (1, 2)
 
