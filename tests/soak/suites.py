@@ -46,7 +46,14 @@ SUITES: Final = (
         ),
     ),
     Suite("commit kills", ("tests/races/test_commit_kills.py", "tests/races/test_local_cas.py")),
-    Suite("upgrade kills", ("tests/races/test_upgrade_kills.py", "tests/unit/upgrading")),
+    Suite(
+        "upgrade kills",
+        (
+            "tests/races/test_upgrade_kills.py",
+            "tests/behaviour/test_interrupted_upgrades.py",
+            "tests/unit/upgrading",
+        ),
+    ),
     Suite("explorer", ("tests/web",)),
     Suite("power cuts", ("tests/unit/storage/test_power_cut.py",)),
     Suite("commit races", ("tests/races/test_commit_races.py",)),

@@ -106,20 +106,6 @@ def fill_attribute(fill: object, dtype: np.dtype[Any]) -> bool | int | str | lis
             return None
 
 
-def plain_fill(attribute: object, dtype: np.dtype[Any]) -> int | float | None:
-    """What a `_FillValue` in that spelling stands for; None for other spellings and types."""
-    match dtype.kind, attribute:
-        case ("i" | "u", int(number)) if not isinstance(number, bool):
-            return number
-        case "f", str(text) if text not in FLOAT_WORDS:
-            try:
-                return decode_double(text)
-            except ValueError:
-                return None
-        case _:
-            return None
-
-
 def fill_values(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> tuple[float, ...]:
     """What stands for missing values, by `_FillValue` and `missing_value`, as a type of numbers."""
     given = [attrs[FILL]] if attrs.get(FILL) is not None else []

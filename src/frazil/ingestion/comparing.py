@@ -120,7 +120,8 @@ def _shown(key: str, part: FileVariable) -> str:
     value = part.attrs.get(key, "missing")
     if key == "_FillValue" and isinstance(value, str) and key in part.attrs:
         found = decoded_fill(part.attrs, encoded_dtype(part.encoding))
-        value = found.item() if isinstance(found, np.generic) else found
+        if found is not None:
+            value = found.item() if isinstance(found, np.generic) else found
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from frazil.cf.decoding import FILL
 from frazil.errors import FrazilError
 from frazil.ingestion.encoding import decoded_fill, encoded_dtype
 from frazil.ingestion.isolation import ParserEndedError, ParserLimits, isolated
@@ -97,10 +98,10 @@ def apply_cf(values: Array, attrs: Mapping[str, Any]) -> Array:
     """Values with scale, offset and missing values of CF applied, as xarray does it."""
     import xarray as xr
 
-    plain = dict(attrs)
+    plain = {key: value for key, value in attrs.items() if key != FILL}
     fill = decoded_fill(attrs, values.dtype)
     if fill is not None:
-        plain["_FillValue"] = fill
+        plain[FILL] = fill
     variable = xr.Variable(tuple(f"d{n}" for n in range(values.ndim)), values, plain)
     made = xr.conventions.decode_cf_variable("values", variable, decode_times=False)
     return np.asarray(made.values)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import struct
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from frazil.bulk import data_types
-from frazil.cf.decoding import FILL, fill_attribute, holds, plain_fill
+from frazil.cf.decoding import FILL, fill_attribute, fill_values, holds
+from frazil.errors import InvalidInputError
 from frazil.formats.zarr_meta import with_checksum
 from frazil.ingestion.records import (
     PHONY,
@@ -113,18 +115,26 @@ def encoded_attributes(fill: Any, dtype: np.dtype[Any]) -> dict[str, Any]:  # no
 
 
 def decoded_fill(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a scalar of any type
-    """The value that `_FillValue` stands for; None when there is none."""
-    if FILL not in attrs:
-        return None
-    if (plain := plain_fill(attrs[FILL], dtype)) is not None:
-        return plain
-    if dtype.kind == "S":
-        return base64.standard_b64decode(attrs[FILL])
-    if dtype.kind == "U":
-        return str(attrs[FILL])
-    from xarray.backends.zarr import FillValueCoder
+    """The value that `_FillValue` stands for; None when there is none, or none of the type.
 
-    return FillValueCoder.decode(attrs[FILL], dtype.str)
+    Only xarray spells numbers in its own way: others write them as what they are, or anything.
+    """
+    given = attrs.get(FILL)
+    if given is None:
+        return None
+    try:
+        match dtype.kind:
+            case "i" | "u" | "f":
+                return next(iter(fill_values({FILL: given}, dtype)), None)
+            case "S":
+                return base64.b64decode(given, validate=True)
+            case "U":
+                return str(given)
+        from xarray.backends.zarr import FillValueCoder
+
+        return FillValueCoder.decode(given, dtype.str)
+    except (InvalidInputError, TypeError, ValueError, struct.error):
+        return None
 
 
 def array_json(

@@ -16,7 +16,6 @@ from frazil.cf.decoding import (
     fill_attribute,
     fill_values,
     named_arrays,
-    plain_fill,
 )
 
 
@@ -39,11 +38,11 @@ def test_other_text_is_no_float(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("fill", "dtype", "expected"),
-    [(-1, "i2", -1), (255, "u1", 255), (-9.5, "f4", -9.5), (True, "?", None)],
+    [(-1, "i2", -1), (255, "u1", 255), (-9.5, "f4", -9.5), (True, "?", True)],
 )
 def test_fill_values_come_back(fill: Any, dtype: str, expected: object) -> None:  # noqa: ANN401
     kind = np.dtype(dtype)
-    assert plain_fill(fill_attribute(fill, kind), kind) == expected
+    assert fill_values({"_FillValue": fill_attribute(fill, kind)}, kind) == (expected,)
 
 
 def test_both_names_of_missing_values_count() -> None:

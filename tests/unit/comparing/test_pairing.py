@@ -11,7 +11,7 @@ from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
-from tests.unit.comparing.test_values import blank
+from tests.support.versions import blank
 
 
 @pytest.fixture

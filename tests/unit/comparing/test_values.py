@@ -15,39 +15,13 @@ from frazil.comparing import pairing
 from frazil.comparing.records import ArrayChange, FoundBy, Sample
 from frazil.errors import NodeNotFoundError, RefNotFoundError
 from frazil.ids import SnapshotId
-from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
 from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
 from tests.support.ages import AT_ONCE
 from tests.support.rectilinear import RECTILINEAR
+from tests.support.versions import blank, change, make
 from tests.unit.codec_pipeline.test_dispatch import Mirror
-
-
-@pytest.fixture(params=[1, 2])
-def repo(request: pytest.FixtureRequest) -> frazil.Repository:
-    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=8)
-    storage = frazil.in_memory_storage()
-    return frazil.Repository.create(storage, config=config, spec_version=request.param)
-
-
-def make(repo: frazil.Repository, **arrays: Any) -> str:  # noqa: ANN401
-    """Commit arrays, in chunks of two along each axis."""
-    session = repo.writable_session("main")
-    root = zarr.open_group(session.store, mode="a")
-    for name, values in arrays.items():
-        data = np.asarray(values)
-        chunks = tuple(min(2, n) for n in data.shape)
-        root.create_array(name, shape=data.shape, chunks=chunks, dtype=data.dtype)[...] = data
-    return session.commit("make")
-
-
-def change(
-    repo: frazil.Repository, name: str, place: object, values: object, branch: str = "main"
-) -> str:
-    session = repo.writable_session(branch)
-    zarr.open_array(session.store, path=name, mode="r+")[place] = values  # type: ignore[index,assignment]
-    return session.commit(f"change {name}")
 
 
 def test_only_changed_chunks_are_read(repo: frazil.Repository) -> None:
@@ -66,30 +40,6 @@ def test_only_changed_chunks_are_read(repo: frazil.Repository) -> None:
     assert found.samples == (Sample((3, 6), 30.0, 100.0), Sample((4, 6), 38.0, 200.0))
     assert diff.array("t") == found
     assert repo.versions.diff_values(last, last).is_empty
-
-
-def test_logs_are_used_where_all_are_there() -> None:
-    repo = frazil.Repository.create(frazil.in_memory_storage())
-    first = make(repo, t=np.zeros((4, 4)))
-    change(repo, "t", 0, 1.0)
-    last = change(repo, "t", 3, 2.0)
-    assert repo.versions.diff_values(first, last).arrays[0].found_by == FoundBy.LOGS
-    back = repo.versions.diff_values(last, first).arrays[0]
-    assert (back.found_by, back.min_difference, back.max_difference) == (FoundBy.LOGS, -2.0, -1.0)
-    for key in [item.key for item in repo.storage.list("transactions/")]:
-        repo.storage.delete_many([key])
-    again = frazil.Repository.open(repo.storage).versions.diff_values(first, last).arrays[0]
-    assert (again.found_by, again.cells_changed) == (FoundBy.MANIFESTS, 8)
-
-
-def test_branches_are_compared_through_their_common_ancestor(repo: frazil.Repository) -> None:
-    first = make(repo, t=np.zeros(6, "i4"))
-    repo.create_branch("dev", first)
-    change(repo, "t", 0, 5)
-    change(repo, "t", 5, 7, branch="dev")
-    [found] = repo.versions.diff_values("main", "dev").arrays
-    assert found.samples == (Sample((0,), 5, 0), Sample((5,), 0, 7))
-    assert found.cells_changed == 2
 
 
 def test_a_chunk_written_with_the_same_values_is_no_difference(repo: frazil.Repository) -> None:
@@ -414,42 +364,6 @@ def test_no_more_than_a_chunk_is_in_memory_where_chunks_are_large(
     assert sorted(boxes) == [((a, a + 2), (b, b + 3)) for a in (0, 2) for b in (0, 3)]
 
 
-def test_manifests_that_were_only_written_anew_are_no_difference(repo: frazil.Repository) -> None:
-    """Logs do not tell of them."""
-    first = make(repo, t=np.arange(40.0))
-    config = frazil.RepositoryConfig(
-        inline_chunk_threshold_bytes=8,
-        manifest=frazil.ManifestConfig(
-            splitting=frazil.ManifestSplittingConfig.from_dict(
-                {
-                    frazil.ManifestSplitCondition.AnyArray(): {
-                        frazil.ManifestSplitDimCondition.Any(): 3
-                    }
-                }
-            )
-        ),
-    )
-    other = frazil.Repository.open(repo.storage, config=config)
-    last = other.rewrite_manifests("in parts", branch="main")
-    assert repo.versions.diff_values(first, last).is_empty
-
-
-def test_arrays_that_nobody_touched_are_not_looked_into(repo: frazil.Repository) -> None:
-    first = make(repo, t=np.arange(6.0), u=np.ones(3))
-    last = change(repo, "u", 0, 5.0)
-    storage = FaultyStorage(repo.storage)
-    opened = frazil.Repository.open(storage)
-    manifests = {
-        ref.id
-        for id_ in (first, last)
-        for ref in opened.readonly_session(snapshot_id=id_).state.array("/t").manifests
-    }
-    storage.forget_calls()
-    assert [each.path for each in opened.versions.diff_values(first, last).arrays] == ["/u"]
-    read = {key for _, key in storage.calls}
-    assert not read & {f"manifests/{each}" for each in manifests}
-
-
 def test_cells_without_chunks_differ_where_fill_values_do(repo: frazil.Repository) -> None:
     first = make(repo, t=np.zeros(8), u=np.zeros(8))
     session = repo.writable_session("main")
@@ -462,17 +376,6 @@ def test_cells_without_chunks_differ_where_fill_values_do(repo: frazil.Repositor
     last = session.commit("another fill value")
     [found] = repo.versions.diff_values(first, last).arrays
     assert (found.path, found.cells_changed, found.bounding_box) == ("/t", 7, ((1, 8),))
-
-
-def blank(repo: frazil.Repository, message: str, **options: Any) -> str:  # noqa: ANN401
-    """Commit an array in the place of the one before; of what it holds only some chunks."""
-    written = options.pop("written", {})
-    session = repo.writable_session("main")
-    root = zarr.open_group(session.store, mode="a")
-    made = root.create_array("t", overwrite=True, **options)
-    for place, value in written.items():
-        made[place] = value
-    return session.commit(message)
 
 
 def test_another_fill_value_changes_all_cells_of_an_array_without_chunks(

@@ -65,3 +65,28 @@ def test_fill_attributes_are_those_of_xarray(dtype: str) -> None:
         expected = FillValueCoder.decode(attributes["_FillValue"], kind.str)
         assert type(found) is type(expected)
         assert found == expected or (math.isnan(found) and math.isnan(expected))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "expected"),
+    [
+        ("<f4", 0, 0.0),
+        ("<f8", -9999.5, -9999.5),
+        ("<f4", [7.0], 7.0),
+        ("<f4", "-Infinity", -math.inf),
+        ("<i2", [-9], -9),
+        ("<f4", None, None),
+        ("<f4", "abc", None),
+        ("u1", -1, 255),
+        ("<i2", 70_000, None),
+        ("<i2", 1.5, None),
+        ("<i2", "abc", None),
+        ("S3", 7, None),
+        ("S3", "?", None),
+    ],
+)
+def test_fill_attributes_of_other_writers_are_numbers_or_nothing(
+    dtype: str, given: object, expected: object
+) -> None:
+    """Only xarray spells floats in Base64; GDAL and users of zarr write them as numbers."""
+    assert decoded_fill({"_FillValue": given}, np.dtype(dtype)) == expected

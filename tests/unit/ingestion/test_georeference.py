@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import tifffile
 
-from frazil.ingestion.geo_keys import geo_keys
 from frazil.ingestion.georeference import PLACE, Georeference, mapping_names
 from frazil.ingestion.planning import plan_ingest
 from frazil.ingestion.plans import Findings, IngestPlan, IngestSeverity, PlanOptions
@@ -210,18 +209,3 @@ def test_images_side_by_side_are_joined(tmp_path: Path) -> None:
     assert found.shape == (32, 64)
     assert "model_tiepoint" not in found.attrs
     assert found.attrs["projected_type"] == 32632
-
-
-def test_keys_are_read_by_name() -> None:
-    directory = (
-        1, 1, 0, 4,
-        1024, 0, 1, 1,
-        2057, 34736, 1, 1,
-        2049, 34737, 6, 0,
-        9999, 0, 1, 3,
-    )  # fmt: skip
-    tags = {34735: directory, 34736: (0.5, 6378137.0), 34737: "WGS84|more|"}
-    expected = {"model_type": 1, "geog_semi_major_axis": 6378137.0, "geog_citation": "WGS84"}
-    assert geo_keys(tags) == expected
-    assert geo_keys({34735: directory, 34736: 0.5}) == {"model_type": 1}
-    assert geo_keys({34735: (1.5, 1, 0, 1, 1024.0, 0, 1, 1)}) == geo_keys({34735: 7}) == {}

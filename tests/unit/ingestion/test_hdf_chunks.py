@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 
+from frazil.errors import InvalidInputError
 from frazil.ingestion import hdf_chunks
 from frazil.ingestion.records import FileScan, Outcome, ScanFailure, ScanTask
 from frazil.ingestion.scan import _scanned
 from frazil.ingestion.sources import as_url
+from tests.support.archive import take
 from tests.support.odd import CASES
 
 DAMAGED = ("hdf5/index-out-of-order", "hdf5/index-cut-off")
@@ -42,3 +46,12 @@ def test_a_library_that_shows_no_names_is_asked_by_reading(
 
 def test_this_library_shows_its_names() -> None:
     assert hdf_chunks._search() is not None
+
+
+def test_chunks_that_skipped_a_filter_are_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("v", shape=(4,), chunks=(2,), dtype="i4", compression="gzip")
+        made[:2] = [1, 2]
+        made.id.write_direct_chunk((2,), np.array([3, 4], "<i4").tobytes(), filter_mask=1)
+    with pytest.raises(InvalidInputError, match="skipped a filter"):
+        take(tmp_path / "repo", tmp_path / "a.h5")

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from frazil.errors import InvalidInputError, StorageError
-from frazil.ingestion.isolation import ParserLimits
 from frazil.ingestion.parsers import Format, detect_format, parse_format, tell_format
-from frazil.ingestion.records import (
-    Identity,
-    ScanFailure,
-    ScanTask,
-    as_metadata,
-    known_files,
-    name_mark,
-    state_mark,
-)
-from frazil.ingestion.scan import scan
-from frazil.ingestion.sources import as_url, display_url, expand, look
+from frazil.ingestion.records import Identity
+from frazil.ingestion.sources import as_url, display_url, look
 
 
 @pytest.mark.parametrize(
@@ -86,44 +75,6 @@ def test_formats_have_short_names() -> None:
         parse_format("hdf6")
 
 
-def test_a_file_may_be_called_as_a_pattern(tmp_path: Path) -> None:
-    for name in ("a[0].nc", "a0.nc", "b*.nc", "b1.nc"):
-        (tmp_path / name).touch()
-    for given, found in (
-        ("a[0].nc", ["a%5B0%5D.nc"]),
-        ("b*.nc", ["b%2A.nc"]),
-        ("a[0-9].nc", ["a0.nc"]),
-    ):
-        assert expand(str(tmp_path / given)) == [f"file://{tmp_path}/{each}" for each in found]
-
-
-@pytest.mark.parametrize("chosen", [None, Format.HDF5, Format.NETCDF3, Format.GRIB])
-def test_a_pipe_is_not_waited_for(tmp_path: Path, chosen: Format | None) -> None:
-    os.mkfifo(tmp_path / "pipe.nc")
-    task = ScanTask(f"file://{tmp_path}/pipe.nc", format=None if chosen is None else str(chosen))
-    found = scan({}, ParserLimits(seconds=0.5), task)
-    assert isinstance(found, ScanFailure)
-    assert "a pipe or a device" in found.error
-    assert "pipe.nc" in found.error
-
-
-def test_patterns_are_expanded_once_each(tmp_path: Path) -> None:
-    for name in ("b.nc", "a.nc", "c.txt"):
-        (tmp_path / name).touch()
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "d.nc").touch()
-    found = expand([f"{tmp_path}/*.nc", tmp_path / "a.nc", f"file://{tmp_path}/**/d.nc"])
-    assert [display_url(url).removeprefix(f"{tmp_path}/") for url in found] == [
-        "a.nc",
-        "b.nc",
-        "sub/d.nc",
-    ]
-    with pytest.raises(InvalidInputError, match="no file matches"):
-        expand(f"{tmp_path}/*.grib")
-    with pytest.raises(InvalidInputError, match="no files"):
-        expand([])
-
-
 def test_strange_names_keep_their_letters(tmp_path: Path) -> None:
     file = tmp_path / "50% ünter#1.nc"
     file.write_bytes(b"CDF\x01")
@@ -137,26 +88,3 @@ def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
     assert look(as_url(tmp_path / "file" / "below")) is None
     with pytest.raises(StorageError):
         detect_format(as_url(tmp_path / "gone"), Identity(5, None, 0))
-
-
-def test_marks_tell_files_and_their_states() -> None:
-    one, two = Identity(5, "a", 0), Identity(6, "a", 0)
-    commits = [
-        as_metadata([("file:///a", two)], "/g"),
-        {"other": 1},
-        as_metadata([("file:///a", one), ("file:///b", one)], "/g"),
-        as_metadata([("file:///c", one)], ""),
-        {"frazil.ingest": {"group": "/g", "marks": "?"}},
-    ]
-    known = known_files(commits, "/g")
-    assert known == {
-        name_mark("file:///a"): state_mark(two),  # the newest counts
-        name_mark("file:///b"): state_mark(one),
-    }
-
-
-def test_ten_thousand_files_take_little_room() -> None:
-    files = [(f"s3://bucket/archive/file-{n}.nc", Identity(n, None, n)) for n in range(10_000)]
-    metadata = as_metadata(files, "")
-    assert len(metadata["frazil.ingest"]["marks"]) == 160_000
-    assert len(known_files([metadata], "")) == 10_000

@@ -1,131 +1,33 @@
 """Rules: what may be joined, in which order, and what is refused, file by file."""
-# Options of other libraries have any type:
-# ruff: noqa: ANN401
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from frazil.ingestion.encoding import Meaning, encoded_attributes, encoded_dtype, encoding_of
-from frazil.ingestion.manifests import part_of, table_of
-from frazil.ingestion.planning import plan_ingest
-from frazil.ingestion.plans import (
-    Findings,
-    IngestMode,
-    IngestPlan,
-    IngestSeverity,
-    PlanOptions,
-    TransferKind,
+from frazil.ingestion.encoding import encoded_attributes, encoded_dtype
+from frazil.ingestion.plans import IngestMode, IngestSeverity, PlannedArray, TransferKind
+from frazil.ingestion.records import FileScan, FileVariable, Identity
+from tests.support.scans import (
+    LONG,
+    RAW,
+    SHORT,
+    array_of,
+    assert_refused,
+    base,
+    codes,
+    coordinate,
+    data,
+    planned,
+    scan,
 )
-from frazil.ingestion.records import FileReferences, FileScan, FileVariable, Identity
-
-RAW = encoding_of(Meaning(np.dtype("<f4"), 0.0))
-ZLIB = encoding_of(
-    Meaning(np.dtype("<f4"), 0.0, '[{"name":"numcodecs.zlib","configuration":{"level":4}}]')
-)
-SHORT = encoding_of(Meaning(np.dtype("<i2"), 0))
-LONG = encoding_of(Meaning(np.dtype("<i4"), 0))
-
-
-def coordinate(name: str, values: Any, **attrs: Any) -> FileVariable:
-    array = np.asarray(values)
-    encoding = encoding_of(Meaning(np.dtype("<f8"), 0.0))
-    dims = (name,) if array.ndim else ()
-    return FileVariable(
-        name, dims, array.shape, array.shape, encoding, json.dumps(attrs), None, array
-    )
-
-
-def data(
-    url: str,
-    dims: Mapping[str, int],
-    chunks: Sequence[int] | None = None,
-    encoding: str = ZLIB,
-    **attrs: Any,
-) -> FileVariable:
-    shape = tuple(dims.values())
-    sizes = tuple(chunks or shape)
-    grid = [-(-n // c) for n, c in zip(shape, sizes, strict=True)]
-    count = int(np.prod(grid))
-    places = np.arange(count)
-    refs = FileReferences.of_file(url, places, places * 100, np.full(count, 100))
-    return FileVariable("v", (*dims,), shape, sizes, encoding, json.dumps(attrs), refs)
-
-
-def large(
-    dims: Mapping[str, int], size: int = 1000, chunks: Sequence[int] | None = None
-) -> FileScan:
-    url = "file:///data/large.h5"
-    made = data(url, dims, chunks)
-    return FileScan(url, "hdf5", Identity(size, None, 1), (made,), "{}")
-
-
-def scan(number: int, *, time: Sequence[float], chunk: int = 2, **changes: Any) -> FileScan:
-    url = f"file:///data/{number}.nc"
-    made = {
-        "time": coordinate("time", time, units=changes.get("time_units", "days since 2000-01-01")),
-        "lat": coordinate("lat", changes.get("lat", [1.0, 2.0])),
-        "v": data(
-            url,
-            {"time": len(time), "lat": len(changes.get("lat", [1.0, 2.0]))},
-            changes.get("chunks", (chunk, 2)),
-            changes.get("encoding", ZLIB),
-            **changes.get("attrs", {}),
-        ),
-    }
-    made |= changes.get("more", {})
-    for name in changes.get("without", ()):
-        del made[name]
-    return FileScan(url, "hdf5", Identity(1, "tag", 0), tuple(made.values()))
-
-
-def planned(
-    *scans: FileScan, base: FileScan | None = None, **wanted: Any
-) -> tuple[IngestPlan, Findings]:
-    findings = Findings()
-    return plan_ingest(scans, PlanOptions(**wanted), findings, base), findings
-
-
-def codes(findings: Findings) -> list[str]:
-    return [each.code for each in findings.errors]
-
 
 # --- order ---
-
-
-def test_files_are_joined_in_the_order_of_their_coordinates() -> None:
-    plan, findings = planned(scan(0, time=[4, 5]), scan(1, time=[0, 1]), scan(2, time=[2, 3]))
-    assert not findings.found
-    axis = plan.axis("time")
-    assert axis is not None
-    assert axis.values is not None
-    assert axis.values.tolist() == [0, 1, 2, 3, 4, 5]
-    assert [axis.start(n) for n in range(3)] == [4, 0, 2]
-    array = next(each for each in plan.arrays if each.name == "v")
-    assert (array.kind, array.shape, array.chunks) == (TransferKind.VIRTUAL, (6, 2), (2, 2))
-    table = table_of([part_of(plan, array, n) for n in array.files], 2)
-    assert table.coords.tolist() == [[0, 0], [1, 0], [2, 0]]
-    assert [table.locations[n] for n in table.location.tolist()] == [
-        "file:///data/1.nc",
-        "file:///data/2.nc",
-        "file:///data/0.nc",
-    ]
-    assert [table.ref(n).checksum for n in range(3)] == ["tag"] * 3  # type: ignore[union-attr]
-
-
-def test_falling_coordinates_stay_falling() -> None:
-    plan, findings = planned(scan(0, time=[1, 0]), scan(1, time=[3, 2]))
-    assert not findings.errors
-    axis = plan.axis("time")
-    assert axis is not None
-    assert axis.values is not None
-    assert axis.values.tolist() == [3, 2, 1, 0]
 
 
 def test_tiles_are_joined_along_two_dimensions() -> None:
@@ -152,16 +54,6 @@ def test_tiles_are_joined_along_two_dimensions() -> None:
     ]
     _, found = planned(*told)
     assert [each.level for each in found.found] == [IngestSeverity.WARNING]
-
-
-def test_files_without_coordinates_are_joined_as_given_if_the_dimension_is_named() -> None:
-    pair = [scan(n, time=[0, 1], without=["time"]) for n in range(2)]
-    _, unnamed = planned(*pair)
-    assert codes(unnamed) == ["duplicate"]
-    plan, named = planned(*pair, concat_dims=("time",))
-    assert not named.errors
-    assert plan.axes[0].length == 4
-    assert plan.axes[0].starts.tolist() == [0, 2, 4]
 
 
 def test_a_scalar_becomes_a_new_dimension_if_it_is_named() -> None:
@@ -216,142 +108,24 @@ def test_two_files_with_the_same_part_of_a_variable_are_refused() -> None:
     assert set(told[0].files) == {"file:///data/2.nc", "file:///data/4.nc"}
 
 
-def test_uncompressed_files_of_different_lengths_are_cut_to_fit() -> None:
-    months = [
-        scan(0, time=[*range(31)], chunks=(31, 2), encoding=RAW),
-        scan(1, time=[*range(31, 59)], chunks=(28, 2), encoding=RAW),
-        scan(2, time=[*range(59, 90)], chunks=(31, 2), encoding=RAW),
-    ]
-    plan, findings = planned(*months)
-    assert not findings.errors
-    array = next(each for each in plan.arrays if each.name == "v")
-    assert array.split == 1
-    table = table_of([part_of(plan, array, n) for n in array.files], 2)
-    assert table.coords[:, 0].tolist() == [*range(90)]
-    assert table.offset[:3].tolist() == [0, 8, 16]
-    assert set(table.length.tolist()) == {8}
-    assert table.offset[31:33].tolist() == [0, 8]
-
-
-def test_gaps_are_told() -> None:
-    _, findings = planned(scan(0, time=[0, 1, 2, 3]), scan(1, time=[6, 7, 8, 9]))
-    assert [(each.level, each.code) for each in findings.found] == [(IngestSeverity.WARNING, "gap")]
-
-
 # --- what is refused ---
 
-FIRST: dict[str, Any] = {"time": [0, 1]}
-REFUSED: dict[str, tuple[dict[str, Any], str, bool]] = {
-    "overlap": ({"time": [1, 2]}, "overlap", False),
-    "same times twice": ({"time": [0, 1]}, "duplicate", False),
-    "other type": ({"time": [2, 3], "encoding": SHORT}, "dtype", True),
-    "other codecs": ({"time": [2, 3], "encoding": RAW}, "codecs", True),
-    "other scale": ({"time": [2, 3], "attrs": {"scale_factor": 2.0}}, "packing", True),
-    "other missing value": ({"time": [2, 3], "attrs": {"missing_value": -1}}, "packing", True),
-    "other units": ({"time": [2, 3], "attrs": {"units": "degC"}}, "units", False),
-    "other meaning": ({"time": [2, 3], "attrs": {"standard_name": "x"}}, "meaning", False),
-    "other chunks": ({"time": [2, 3], "chunks": (1, 2)}, "chunk-shape", True),
-    "no variable": ({"time": [2, 3], "without": ["v"]}, "missing-variable", False),
-    "no coordinate": ({"time": [2, 3], "without": ["time"]}, "missing-coordinate", False),
-    "other calendar": (
-        {
-            "time": [2, 3],
-            "more": {
-                "time": coordinate(
-                    "time", [2, 3], units="days since 2000-01-01", calendar="360_day"
-                )
-            },
-        },
-        "calendar",
-        False,
-    ),
-    "neither rising nor falling": ({"time": [5, 2, 7]}, "order", False),
-    "missing times": ({"time": [2, np.nan]}, "order", False),
-}
 
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_would_give_wrong_values_is_refused_with_the_file_named(case: str) -> None:
-    changes, code, can_materialize = REFUSED[case]
-    first = scan(0, **FIRST, attrs={"units": "K"} if code == "units" else {})
-    _, findings = planned(first, scan(1, **changes))
-    assert code in codes(findings)
-    found = next(each for each in findings.errors if each.code == code)
-    assert "file:///data/1.nc" in found.files
-    assert "/data/1.nc" in str(found)
-    assert found.can_materialize == can_materialize
-    plan, copied = planned(first, scan(1, **changes), materialize=True)
-    if can_materialize:
-        assert not copied.errors
-        array = next(each for each in plan.arrays if each.name == "v")
-        assert array.kind is TransferKind.NATIVE
-        assert any("copied instead" in each.message for each in copied.found)
-    else:
-        assert codes(copied)
-
-
-def test_a_file_that_ends_inside_a_chunk_must_be_the_last() -> None:
-    short, whole = scan(0, time=[0, 1, 2]), scan(1, time=[3, 4])
-    _, findings = planned(short, whole)
-    assert codes(findings) == ["chunk-alignment"]
-    assert findings.errors[0].files == ("file:///data/1.nc",)
-    _, last = planned(scan(0, time=[0, 1]), scan(1, time=[2]))
-    assert not last.errors
-
-
-def test_coordinates_of_other_dimensions_must_be_the_same() -> None:
-    shifted = scan(1, time=[2, 3], lat=[1.5, 2.5])
-    _, findings = planned(scan(0, time=[0, 1]), shifted, concat_dims=("time",))
-    assert codes(findings) == ["coordinate-values"]
-    longer = scan(1, time=[2, 3], lat=[1.0, 2.0, 3.0], chunks=(2, 3))
-    _, found = planned(scan(0, time=[0, 1]), longer, concat_dims=("time",))
-    assert "shape" in codes(found)
-
-
-def test_dimensions_must_be_the_same() -> None:
-    turned = {"v": data("file:///data/1.nc", {"lat": 2, "time": 2})}
-    _, findings = planned(scan(0, time=[0, 1]), scan(1, time=[2, 3], more=turned))
-    assert "dimensions" in codes(findings)
-
-
-def test_attributes_that_do_not_matter_may_differ() -> None:
-    _, findings = planned(
-        scan(0, time=[0, 1], attrs={"history": "a"}), scan(1, time=[2, 3], attrs={"history": "b"})
-    )
-    assert [(each.level, each.code) for each in findings.found] == [
-        (IngestSeverity.NOTE, "attributes")
-    ]
-
-
-def test_times_in_other_units_are_counted_anew() -> None:
-    plan, findings = planned(
-        scan(0, time=[0, 1]), scan(1, time=[0, 1], time_units="days since 2000-01-03")
-    )
-    assert not findings.errors
-    axis = plan.axis("time")
-    assert axis is not None
-    assert axis.values is not None
-    assert axis.values.tolist() == [0, 1, 2, 3]
-
-
-def test_packed_times_in_other_units_are_refused() -> None:
-    parts = []
-    for number, day in enumerate(("01", "03")):
-        units = f"days since 2000-01-{day}"
-        time = coordinate("time", [0, 1], units=units, scale_factor=0.5)
-        parts.append(scan(number, time=[0, 1], more={"time": time}))
-    _, findings = planned(*parts)
-    assert codes(findings) == ["time-units"]
-    assert "packed" in findings.errors[0].message
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"time": [0, 1]}, "duplicate"),
+        ({"time": [2, 3], "without": ["v"]}, "missing-variable"),
+    ],
+    ids=["same times twice", "no variable"],
+)
+def test_parts_that_are_missing_or_there_twice_are_refused_with_the_file_named(
+    changes: dict[str, Any], code: str
+) -> None:
+    assert_refused(changes, code)
 
 
 # --- after what is there ---
-
-
-def base(**changes: Any) -> FileScan:
-    made = scan(9, **{"time": [0, 1], **changes})
-    bare = tuple(replace(each, references=None) for each in made.variables)
-    return replace(made, url="the repository", variables=bare)
 
 
 def test_appended_files_follow_what_is_there() -> None:
@@ -367,13 +141,7 @@ def test_appended_files_follow_what_is_there() -> None:
 @pytest.mark.parametrize(
     ("there", "new", "code"),
     [
-        ({"time": [4, 5]}, {"time": [2, 3]}, "before-existing"),
-        ({"time": [0, 1]}, {"time": [1, 2]}, "overlap"),
         ({"time": [0, 1]}, {"time": [0, 1]}, "duplicate"),
-        ({"time": [0, 1, 2]}, {"time": [3, 4]}, "chunk-alignment"),
-        ({"time": [0, 1]}, {"time": [2, 3], "encoding": RAW}, "codecs"),
-        ({"time": [0, 1]}, {"time": [2, 3], "encoding": SHORT}, "dtype"),
-        ({"time": [0, 1]}, {"time": [2, 3], "attrs": {"scale_factor": 2.0}}, "packing"),
         ({"time": [0, 1]}, {"time": [2, 3], "without": ["v"]}, "missing-variable"),
         ({"time": [0, 1]}, {"time": [2, 3], "lat": [5.0, 6.0]}, "missing-variable"),
     ],
@@ -458,24 +226,81 @@ def test_copies_of_two_types_have_the_wider_one_and_keep_their_attributes() -> N
 # --- bounds ---
 
 
-def test_a_small_file_does_not_decide_how_much_memory_a_copy_takes() -> None:
-    dims = {"y": 1 << 18, "x": 1 << 18}
-    (array,) = planned(large(dims), mode=IngestMode.NATIVE)[0].arrays
-    assert array.chunks == (1 << 10, 1 << 18)
-    (array,) = planned(large(dims), mode=IngestMode.NATIVE, chunks={"y": 1 << 16})[0].arrays
-    assert array.chunks == (1 << 16, 1 << 12)
-    assert planned(large(dims))[0].arrays[0].chunks == (1 << 18, 1 << 18), "references take none"
-    _, findings = planned(large(dims), mode=IngestMode.NATIVE, chunks={"y": 1 << 16, "x": -1})
-    assert codes(findings) == ["chunks"]
-    assert "ask for smaller chunks" in str(findings.errors[0])
+# --- what is told and stored beside values ---
+
+DAYS = ("days since 2000-01-01", "days since 2000-01-03")
 
 
-def test_an_array_that_its_files_cannot_hold_is_not_copied() -> None:
-    dims = {"y": 1 << 40, "x": 1 << 40}
-    _, findings = planned(large(dims), mode=IngestMode.NATIVE)
-    assert codes(findings) == ["too-large"]
-    assert "large.h5" in str(findings.errors[0])
-    # A file of 5 GB may well hold some terabytes of something even.
-    _, findings = planned(large({"y": 1 << 10, "x": 1 << 30}, size=5 << 30), mode=IngestMode.NATIVE)
+def codecs_of(array: PlannedArray) -> list[str]:
+    return [each["name"] for each in json.loads(array.encoding)["codecs"]]
+
+
+def test_what_was_left_out_of_files_is_told_once_with_their_names() -> None:
+    parts = [scan(number, time=[2 * number, 2 * number + 1]) for number in range(2)]
+    noted = [replace(each, notes=("'x' is a compound",)) for each in parts]
+    _, findings = planned(*noted)
+    told = [(each.code, each.message, tuple(each.files)) for each in findings.found]
+    assert told == [("left-out", "'x' is a compound", tuple(each.url for each in parts))]
+
+
+def test_an_array_with_a_part_that_no_file_has_is_taken_all_the_same() -> None:
+    fill = {"_FillValue": encoded_attributes(np.nan, np.dtype("f4"))["_FillValue"]}
+    places = [([2, 3], [3.0, 4.0]), ([0, 1], [1.0, 2.0]), ([2, 3], [1.0, 2.0])]
+    tiles = [
+        scan(number, time=time, lat=lat, chunks=(2, 2), attrs=fill)
+        for number, (time, lat) in enumerate(places)
+    ]
+    plan, findings = planned(*tiles)
+    assert [each.code for each in findings.found] == ["gap"]
+    assert array_of(plan).shape == (4, 4)
+
+
+def test_times_are_stored_with_the_units_that_they_are_counted_in() -> None:
+    later, earlier = (scan(n, time=[0, 1], time_units=units) for n, units in enumerate(DAYS[::-1]))
+    plan, findings = planned(later, earlier)
     assert not findings.errors
-    assert not planned(large(dims))[1].errors
+    axis = plan.axis("time")
+    assert axis is not None
+    assert axis.values is not None
+    start = np.datetime64(array_of(plan, "time").attrs["units"].removeprefix("days since "))
+    times = start + axis.values.astype("m8[D]")
+    assert times.astype(str).tolist() == [f"2000-01-0{day}" for day in (1, 2, 3, 4)]
+
+
+def bounds(units: str) -> FileVariable:
+    values = np.array([[0.0, 1.0], [1.0, 2.0]])
+    made = coordinate("time_bnds", values, units=units)
+    return replace(made, dims=("time", "nv"))
+
+
+def test_bounds_may_be_counted_in_other_units_as_their_times_are() -> None:
+    def refused(*, is_told: bool) -> list[str]:
+        more = {"bounds": "time_bnds"} if is_told else {}
+        scans = [
+            scan(
+                n,
+                time=[0, 1],
+                more={
+                    "time": coordinate("time", [0, 1], units=units, **more),
+                    "time_bnds": bounds(units),
+                },
+            )
+            for n, units in enumerate(DAYS)
+        ]
+        return codes(planned(*scans)[1])
+
+    assert refused(is_told=True) == []
+    assert refused(is_told=False) == ["units"]
+
+
+def test_copies_end_in_checksums_only_if_asked_for_and_never_behind_others() -> None:
+    new = scan(0, time=[2, 3])
+    plain = planned(new, mode=IngestMode.NATIVE)[0]
+    assert "crc32c" not in codecs_of(array_of(plain))
+    checked = planned(new, mode=IngestMode.NATIVE, checksum=True)[0]
+    assert codecs_of(array_of(checked))[-1] == "crc32c"
+    there = base()
+    native = frozenset(["v"])
+    behind, findings = planned(new, base=there, native_arrays=native, checksum=True)
+    assert not findings.errors
+    assert array_of(behind).encoding == there["v"].encoding

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 import zarr
 
 import frazil
-from frazil.commit.base import Publication
 from frazil.errors import (
     ConflictError,
     ErrorKind,
@@ -25,30 +23,27 @@ from frazil.errors import (
 from frazil.formats.legacy.dialects import Dialect
 from frazil.formats.legacy.messages import pack_message, unpack_message
 from frazil.fsck import fsck
-from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
-from frazil.model.nodes import path_order
+from frazil.ids import INITIAL_SNAPSHOT_ID
 from frazil.model.values import ConflictDetector
 from frazil.repository import Repository
-from frazil.storage.base import Storage
-from frazil.storage.credentials import LocalFileSystemAccess
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.opened import context_of
 from frazil.upgrade import plan_upgrade, upgrade_older, upgrade_repository
 from frazil.upgrading.chunks import MoveChunks, Transfer, mover
-from frazil.upgrading.source import LEGACY_ID, ChunkMode, UpgradeSource
+from frazil.upgrading.source import ChunkMode, UpgradeSource
 from frazil.upgrading.upgrade import upgrade
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import (
+    assert_sound,
     files_at,
-    fill,
     make_old,
     make_small,
+    move_array,
     put,
     told,
     values_of,
-    with_colons,
 )
 
 DIALECTS = ("g1", "g2", "g2-msgpack", *(d.value for d in Dialect if d.value.startswith("3")))
@@ -58,12 +53,6 @@ OLDER += [
     pytest.param(dialect, SPECS[1 - number % 2], marks=pytest.mark.soak)  # type: ignore[misc]
     for number, dialect in enumerate(DIALECTS)
 ]
-
-
-def assert_sound(place: Storage) -> None:
-    """The new repository keeps every rule of the format."""
-    report = fsck(place, deep=True)
-    assert report.is_clean, "\n".join(map(str, report.findings))
 
 
 def assert_continues(repo: Repository) -> None:
@@ -101,64 +90,6 @@ def test_everything_is_kept(spec: str, to: int, tmp_path: Path) -> None:
     assert_continues(new)
 
 
-@pytest.mark.parametrize("to", SPECS)
-@pytest.mark.parametrize("spec", ["3a", "3e", "3i"])
-def test_root_of_a_library_gets_the_id_of_all_roots(
-    spec: str, to: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place, root = MemoryStorage(), SnapshotId(bytes(range(1, 13)))
-    with monkeypatch.context() as patch:
-        patch.setattr("frazil.opening.INITIAL_SNAPSHOT_ID", root)
-        patch.setattr("frazil.opening.INITIAL_METADATA", {})
-        Repository.create(place, spec_version=spec)
-    fill(place)
-    old = Repository.open(place)
-    assert [*old.ancestry(branch="main")][-1].id == str(root)
-    messages = [info.message for info in old.ancestry(branch="dev")]
-    upgrade_older(old, to=to)
-    new = Repository.open(place)
-    first = [*new.ancestry(branch="dev")][-1]
-    assert first.id == str(INITIAL_SNAPSHOT_ID) == new.lookup_tag("start")
-    assert first.metadata[LEGACY_ID] == str(root)
-    assert "__root" not in first.metadata
-    assert [info.message for info in new.ancestry(branch="dev")] == messages
-    assert_sound(place)
-
-
-@pytest.mark.parametrize("to", SPECS)
-def test_refs_of_the_first_releases(to: int) -> None:
-    """Their names had colons, which readers of spec 1 do not know."""
-    place = MemoryStorage()
-    with_colons(place)
-    before = told(Repository.open(place))
-    files = files_at(place)
-    upgrade_older(Repository.open(place), to=to)
-    new = Repository.open(place)
-    assert told(new) == before
-    with pytest.raises(frazil.FrazilError):
-        new.create_tag("gone", new.lookup_branch("main"))
-    frazil.undo_upgrade(place)
-    assert files_at(place) == files
-    upgrade_older(Repository.open(place), to=to)
-    frazil.clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
-    assert told(Repository.open(place)) == before
-
-
-@pytest.mark.parametrize("spec", ["g1", "g2", "3a"])
-def test_ids_do_not_depend_on_the_run(spec: str) -> None:
-    place = MemoryStorage()
-    make_old(place, spec)
-    copy = MemoryStorage()
-    for key, data in files_at(place).items():
-        copy.put(key, data or b"")
-    upgrade_older(place, to=1)
-    upgrade_older(copy, to=1)
-    assert files_at(place).keys() == files_at(copy).keys()
-    ours, theirs = Repository.open(place), Repository.open(copy)
-    tip = ours.lookup_branch("main")
-    assert ours.inspect_snapshot(tip) == theirs.inspect_snapshot(tip)
-
-
 @pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
 def test_dry_run_and_reading_write_nothing(spec: str) -> None:
     place = MemoryStorage()
@@ -173,67 +104,6 @@ def test_dry_run_and_reading_write_nothing(spec: str) -> None:
     assert report.references > 0
     assert (report.chunks > 0) == (spec != "g3")
     assert (report.chunk_bytes > 0) == (spec != "g3")
-
-
-@pytest.mark.parametrize("spec", ["g1", "g2"])
-def test_chunks_are_linked_or_copied(spec: str, tmp_path: Path) -> None:
-    for mode, links in (("link", 2), ("copy", 1)):
-        place = LocalStorage(str(tmp_path / mode))
-        make_old(place, spec)
-        upgrade_older(place, mode=mode)
-        chunks = [path for path in (tmp_path / mode / "chunks").iterdir() if path.is_file()]
-        assert chunks
-        assert {path.stat().st_nlink for path in chunks} == {links}
-
-
-@pytest.mark.parametrize("to", SPECS)
-@pytest.mark.parametrize("spec", ["g1", "g2"])
-def test_virtual_chunks_stay(spec: str, to: int, tmp_path: Path) -> None:
-    place = LocalStorage(str(tmp_path))
-    make_old(place, spec)
-    before = told(Repository.open(place))
-    upgrade_older(place, to=to, mode="virtual")
-    assert not [*place.list("chunks/")]
-    config = Repository.fetch_config(place)
-    assert config is not None
-    (prefix,) = config.virtual_chunk_containers or {}
-    assert prefix == f"{place.url}/c/"
-    new = Repository.open(place, authorize_virtual_chunk_access={prefix: LocalFileSystemAccess})
-    assert told(new) == before
-    frazil.clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
-    assert told(new.reopen()) == before
-
-
-@pytest.mark.parametrize("to", [1, 2])
-@pytest.mark.parametrize("spec", ["g1", "g2"])
-def test_virtual_chunks_stay_also_when_nobody_has_their_container(
-    spec: str, to: int, tmp_path: Path
-) -> None:
-    """A configuration can be saved again, chunks that were cleaned up are gone."""
-    place = LocalStorage(tmp_path)
-    Repository.create(place, spec_version=spec)
-    repo = Repository.open(place, frazil.RepositoryConfig(inline_chunk_threshold_bytes=0))
-    with repo.transaction("main", message="one") as store:
-        zarr.create_array(store, name="a", shape=(4,), chunks=(2,), dtype="i4")[:] = 7
-    upgrade_repository(repo, to=to, mode="virtual")
-    repo = Repository.open(place)
-    was, config = repo.config, repo.config
-    config.clear_virtual_chunk_containers()
-    repo.reopen(config).save_config()
-    frazil.clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
-    folders = dict.fromkeys(was.virtual_chunk_containers or {}, LocalFileSystemAccess)
-    again = Repository.open(
-        place, was, authorize_virtual_chunk_access=frazil.containers_credentials(folders)
-    )
-    array = zarr.open_array(again.readonly_session("main").store, path="a")
-    assert np.asarray(array[:]).tolist() == [7] * 4
-
-
-def test_storage_that_no_container_reads() -> None:
-    place = MemoryStorage()
-    make_old(place, "g2")
-    with pytest.raises(InvalidInputError, match="link or copy"):
-        upgrade_older(place, mode="virtual")
 
 
 @pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
@@ -282,60 +152,6 @@ def test_a_commit_that_slips_in_is_converted(spec: str) -> None:
     assert new.lookup_branch("dev") == done[0]
     session = new.readonly_session("dev")
     assert np.asarray(zarr.open_array(session.store, path="grid/x", mode="r"))[1, 1] == 55
-
-
-@pytest.mark.parametrize("to", SPECS)
-def test_moves_become_what_the_target_knows(to: int) -> None:
-    place = MemoryStorage()
-    tip = move_array(make_old(place, "3i"), "/grid/x", "/grid/z")
-    upgrade_older(place, to=to)
-    new = Repository.open(place)
-    group = zarr.open_group(new.readonly_session("main").store, mode="r")
-    assert np.asarray(group["grid/z"]).tolist() == np.arange(24).reshape(6, 4)[:4].tolist()
-    parent = new.lookup_snapshot(tip).parent_id
-    changes = new.diff(from_snapshot_id=parent, to_snapshot_id=tip)
-    if to == 2:
-        assert changes.moved_nodes == [("/grid/x", "/grid/z")]
-    else:
-        assert changes.new_arrays == {"/grid/z"}
-        assert changes.deleted_arrays == {"/grid/x"}
-
-
-def move_array(repo: Repository, source: str, target: str, seconds: float = 1) -> str:
-    """Commit what sessions of that age cannot: the same node at another path."""
-    context = context_of(repo)
-    base = context.assets.snapshot(context.refs.branch_tip("main"))
-    nodes = [replace(n, path=target) if n.path == source else n for n in base.nodes]
-    made = replace(
-        base,
-        id=SnapshotId.random(),
-        parent_id=base.id,
-        nodes=sorted(nodes, key=lambda node: path_order(node.path)),
-        flushed_at=base.flushed_at + int(seconds * 1e6),
-        message="moved",
-    )
-    context.assets.save_snapshot(made)
-    context.refs.publish(Publication("main", base.id, made.entry(made.parent_id)))
-    return str(made.id)
-
-
-@pytest.mark.parametrize("to", [1, 2])
-@pytest.mark.parametrize("spec", ["g2", "g3"])
-def test_deleted_branches_stay_deleted(spec: str, to: int) -> None:
-    place = MemoryStorage()
-    repo = make_old(place, spec)
-    repo.delete_branch("dev")
-    before = told(repo)
-    upgrade_older(place, to=to)
-    new = Repository.open(place)
-    assert new.list_branches() == {"main"}
-    # Official readers of spec 1 list whatever has a file in the folder of refs.
-    assert to == 2 or not [*place.list("refs/branch.dev/")]
-    frazil.undo_upgrade(place)
-    old = Repository.open(place)
-    assert told(old) == before
-    old.create_branch("dev", old.lookup_branch("main"))
-    assert old.list_branches() == {"main", "dev"}
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -416,30 +232,6 @@ def test_files_elsewhere_come_to_the_state_file(store_root: str, tmp_path: Path)
         assert [*other.rglob("*")] == there
     assert told(Repository.open(place)) == before
     assert state.exists()
-
-
-@pytest.mark.parametrize("spec", ["g1", "g2"])
-def test_missing_chunks_do_not_stop_an_upgrade(spec: str) -> None:
-    place = MemoryStorage()
-    make_old(place, spec)
-    chunk = next(iter(place.list("c/")))
-    place.delete_many([chunk.key])
-    report = upgrade_older(place)
-    assert report.missing_chunks == 1
-    new = Repository.open(place)
-    assert sorted(new.list_branches()) == ["dev", "main"]
-    assert not fsck(place).is_sound
-
-
-@pytest.mark.parametrize("spec", ["g2", "3i"])
-def test_times_that_do_not_increase_are_corrected(spec: str) -> None:
-    place = MemoryStorage()
-    repo = make_old(place, spec)
-    tip = move_array(repo, "/grid/x", "/grid/z", seconds=-3600)
-    upgrade_older(place)
-    times = [info.written_at for info in Repository.open(place).ancestry(snapshot_id=tip)]
-    assert times == sorted(times, reverse=True)
-    assert len({*times}) == len(times)
 
 
 def test_from_one_generation_to_the_next_and_the_next() -> None:

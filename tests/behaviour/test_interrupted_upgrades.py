@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -15,13 +15,21 @@ from frazil.errors import ConflictError, ErrorKind, SessionStateError, StorageEr
 from frazil.formats.repo_info import REPO_KEY
 from frazil.repository import Repository
 from frazil.storage.base import Storage
-from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.opened import context_of
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
 from frazil.upgrading.claims import CLAIM_KEY
 from tests.support.ages import AT_ONCE
-from tests.support.old_repositories import files_at, make_small, put, told
+from tests.support.old_repositories import (
+    assert_as_before,
+    files_at,
+    last_message,
+    place_of,
+    put,
+    sample,
+    told,
+    upgraded,
+)
 from tests.support.stepping import InterruptedStorage, Moment
 
 T = TypeVar("T")
@@ -53,39 +61,6 @@ class Dying(FaultyStorage):
         if self.step and self.writes >= self.step:
             raise StorageError("killed", kind=ErrorKind.OBJECT_STORE, key=key)
         return work()
-
-
-@cache
-def sample(spec: str) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """The files of an old repository, and what it holds."""
-    place = MemoryStorage()
-    make_small(place, spec)
-    found = {key: data or b"" for key, data in files_at(place).items()}
-    return found, told(Repository.open(place))
-
-
-def place_of(spec: str) -> MemoryStorage:
-    """A repository of its own."""
-    place = MemoryStorage()
-    for key, data in sample(spec)[0].items():
-        place.put(key, data)
-    return place
-
-
-@cache
-def upgraded_files(spec: str, to: int) -> dict[str, bytes]:
-    """The files of a repository that was upgraded."""
-    place = place_of(spec)
-    upgrade_older(place, to=to)
-    return {key: data or b"" for key, data in files_at(place).items()}
-
-
-def upgraded(spec: str, to: int) -> MemoryStorage:
-    """One of its own."""
-    place = MemoryStorage()
-    for key, data in upgraded_files(spec, to).items():
-        place.put(key, data)
-    return place
 
 
 def deaths(
@@ -129,11 +104,6 @@ def test_an_upgrade_killed_at_any_write_is_finished_by_the_next(
     assert told(new) == before
 
 
-def last_message(place: Storage) -> str:
-    """The last commit on main."""
-    return next(iter(Repository.open(place).ancestry(branch="main"))).message
-
-
 def tips(repo: Repository) -> dict[str, str]:
     """Where branches are."""
     return {name: repo.lookup_branch(name) for name in sorted(repo.list_branches())}
@@ -148,15 +118,6 @@ def test_an_upgrade_killed_at_any_write_can_be_undone(spec: str, to: int, stride
         undo_upgrade(place, unsafe_minimum_age=AT_ONCE)
         assert_as_before(place, files)
     assert told(Repository.open(place)) == before
-
-
-def assert_as_before(place: Storage, files: dict[str, bytes]) -> None:
-    """All files are there as they were; only G1 counts how often its state was written."""
-    found = files_at(place)
-    if "state.json" in files:
-        assert Repository.open(place).writable_session("main").branch == "main"
-        found["state.json"] = files["state.json"]
-    assert found == files
 
 
 @pytest.mark.parametrize(("spec", "to", "stride"), CASES)
@@ -196,34 +157,6 @@ def test_cleaning_killed_at_any_write_is_finished_by_the_next(spec: str, to: int
     with pytest.raises(SessionStateError):
         undo_upgrade(place, force=True)
     assert told(Repository.open(place)) == before
-
-
-@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
-@pytest.mark.parametrize("to", [1, 2])
-def test_cleaned_up_places_still_keep_old_writers_out(spec: str, to: int) -> None:
-    place = place_of(spec)
-    old = Repository.open(place)
-    session = old.writable_session("main")
-    put(session.store, "scalar", ..., 1)
-    upgrade_older(place, to=to)
-    clean_upgrade(place, unsafe_minimum_age=AT_ONCE)
-    with pytest.raises(frazil.FrazilError):
-        session.commit("too late")
-    assert last_message(place) == "one"
-
-
-@pytest.mark.parametrize("spec", ["g1", "g2", "g3"])
-def test_undoing_does_not_lose_commits_unasked(spec: str) -> None:
-    place = place_of(spec)
-    upgrade_older(place)
-    with Repository.open(place).transaction("main", message="new") as store:
-        put(store, "scalar", ..., 1)
-    with pytest.raises(SessionStateError, match="changed since"):
-        undo_upgrade(place)
-    assert last_message(place) == "new"
-    assert undo_upgrade(place, force=True, dry_run=True).restored == (0 if spec != "g3" else 6)
-    undo_upgrade(place, force=True)
-    assert told(Repository.open(place)) == sample(spec)[1]
 
 
 def commit(place: Storage) -> None:
@@ -294,17 +227,6 @@ def test_an_upgrade_to_another_version_cannot_take_over(spec: str) -> None:
     assert Repository.open(place).spec_version == 2
 
 
-@pytest.mark.parametrize("spec", ["g1", "g2", "g3", "3a"])
-def test_who_upgrades_twice_can_still_go_back(spec: str) -> None:
-    files, _ = sample(spec)
-    place = place_of(spec)
-    repo = frazil.upgrade_repository(Repository.open(place))
-    with pytest.raises(SessionStateError, match="has version 2 already"):
-        frazil.upgrade_repository(repo)
-    undo_upgrade(place)
-    assert_as_before(place, files)
-
-
 @pytest.mark.parametrize("to", [1, 2])
 def test_an_upgrade_does_not_begin_while_one_is_undone(to: int) -> None:
     """It would make files of the same names as those that are deleted."""
@@ -344,13 +266,3 @@ def upgrade_again(place: Storage, to: int) -> None:
     with suppress(SessionStateError, ConflictError):
         upgrade_older(place, to=to)
         raise AssertionError("the files of this upgrade are being deleted")
-
-
-def test_there_is_nothing_to_undo_or_clean() -> None:
-    place = MemoryStorage()
-    Repository.create(place)
-    for tidy in (undo_upgrade, clean_upgrade):
-        with pytest.raises(SessionStateError, match="no files of an older generation"):
-            tidy(place)
-    with pytest.raises(SessionStateError, match="finish the upgrade"):
-        clean_upgrade(place_of("g3"), unsafe_minimum_age=AT_ONCE)
