@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -103,7 +104,7 @@ def start_save(
     log = summarise(state.changes, snapshot_id, state.base.nodes)
     if earlier is not None:
         log = unite(earlier, log)
-    written, puts = _pack_manifests(state, plan.manifests)
+    written, puts = _pack(state, plan.manifests, log)
     snapshot = Snapshot(
         id=snapshot_id,
         parent_id=parent if context.generation.stores_parent else None,
@@ -113,7 +114,7 @@ def start_save(
         metadata=metadata,
         manifest_files=_manifest_files(plan, state.manifest_files, written),
     )
-    puts += [partial(context.assets.save_file, file) for file in (log, snapshot)]
+    puts.append(partial(context.assets.save_file, snapshot))
     context.storage.each(lambda put: put(), puts)
     wait = context.assets.start_durable(_keys(plan, snapshot_id, state.changes))
     if context.storage.answers_inline and not is_long_open(context, state.changes):
@@ -169,13 +170,13 @@ def _around(boxes: Sequence[Extents]) -> Extents:
     )
 
 
-def _pack_manifests(
-    state: WorkingState, planned: tuple[PlannedManifest, ...]
+def _pack(
+    state: WorkingState, planned: tuple[PlannedManifest, ...], log: TransactionLog
 ) -> tuple[dict[bytes, ManifestFile], list[Callable[[], object]]]:
-    """What a snapshot must record of manifests, and functions that write those not yet stored.
+    """What a snapshot must record of manifests, and functions that write what is not yet stored.
 
-    With many references each manifest is stored here, as soon as it is encoded. With few, the
-    caller stores them together with the snapshot.
+    With many references each manifest is stored here, as soon as it is encoded, and the log beside
+    them. With few, the caller stores all together with the snapshot.
     """
     assets = state.context.assets
 
@@ -189,11 +190,17 @@ def _pack_manifests(
         put()
         return info
 
+    save_log = partial(assets.save_file, log)
     references = sum(item.num_refs for item in planned)
     if references < MANY_REFS:
         packed = [pack(item) for item in planned]
-        return {info.id: info for info, _ in packed}, [put for _, put in packed]
-    saved = state.context.each_manifest(write, planned, references)
+        return {info.id: info for info, _ in packed}, [*(put for _, put in packed), save_log]
+    saving = start_in_pool(save_log)
+    try:
+        saved = state.context.each_manifest(write, planned, references)
+    finally:
+        wait_for([saving])
+    saving.result()
     return {info.id: info for info in saved}, []
 
 
