@@ -48,7 +48,7 @@ SUITES: Final = (
     Suite("commit kills", ("tests/races/test_commit_kills.py", "tests/races/test_local_cas.py")),
     Suite("upgrade kills", ("tests/races/test_upgrade_kills.py", "tests/unit/upgrading")),
     Suite("explorer", ("tests/web",)),
-    Suite("power cuts", ("tests/unit/storage/test_power_cut.py",)),
+    Suite("power cuts", ("tests/behaviour/test_power_cut.py",)),
     Suite("commit races", ("tests/races/test_commit_races.py",)),
     Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),
