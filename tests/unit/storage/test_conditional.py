@@ -6,12 +6,14 @@ from uuid import uuid4
 
 import pytest
 
-from frazil.errors import StorageError
+from frazil.errors import ErrorKind, StorageError
 from frazil.model.config import (
     StorageRetriesSettings,
     StorageSettings,
 )
-from frazil.storage.base import Fetched, LostRace, Version, Written
+from frazil.storage.base import Deleted, Fetched, LostRace, Version, Written
+from frazil.storage.clients import Clients
+from frazil.storage.conditional import condition
 from frazil.storage.object import ObjectStorage
 from tests.support.s3_places import place_on
 from tests.support.servers import CuttingProxy, S3Server
@@ -118,3 +120,81 @@ def test_a_store_without_conditional_writes_is_told_so(web_server: WebServer) ->
 def test_versions_are_compared_without_quotes(web_server: WebServer) -> None:
     on_web(web_server).put_if("repo", b"x", Version('"abc"'))
     assert web_server.headers_of("PUT")[0]["if-match"] == "abc"
+
+
+# --- the condition of a write ---
+
+
+def test_a_store_that_gives_no_versions_cannot_replace_safely(s3_server: S3Server) -> None:
+    clients = Clients(place_on(s3_server, "none"), StorageSettings())
+    assert condition(clients, "repo", None) == "create"
+    assert condition(clients, "repo", Version('"abc"')) == {"e_tag": "abc"}
+    assert condition(clients, "repo", Version(None, "7")) == {"version": "7"}
+    with pytest.raises(StorageError, match="does not support conditional writes") as caught:
+        condition(clients, "repo", Version(None))
+    assert caught.value.kind is ErrorKind.STORAGE_CONFIG
+    assert "it gives no versions" in str(caught.value)
+
+
+def test_each_condition_can_be_switched_off_alone(s3_server: S3Server) -> None:
+    place, version = place_on(s3_server, "none"), Version('"abc"')
+    creates = Clients(place, StorageSettings(unsafe_use_conditional_update=False))
+    assert (condition(creates, "k", None), condition(creates, "k", version)) == ("create", None)
+    replaces = Clients(place, StorageSettings(unsafe_use_conditional_create=False))
+    assert condition(replaces, "k", None) is None
+    assert condition(replaces, "k", version) == {"e_tag": "abc"}
+
+
+# --- deletions that are made once ---
+
+
+@pytest.fixture
+def known(behind: ObjectStorage) -> Version:
+    """The version of an object at the end of the bad line."""
+    return written(behind.put_if("refs/x", b"old", None))
+
+
+def test_a_deletion_that_is_answered_is_done(
+    behind: ObjectStorage, proxy: CuttingProxy, known: Version
+) -> None:
+    assert behind.delete_once("refs/x", known) == Deleted(1)
+    assert behind.get("refs/x") is None
+    assert behind.delete_once("refs/x", known) == Deleted(1)  # nothing is there any more
+    assert not proxy.cuts
+
+
+def test_a_deletion_whose_reply_is_lost_is_seen_to_have_happened(
+    behind: ObjectStorage, proxy: CuttingProxy, known: Version
+) -> None:
+    proxy.lose_reply_to("POST")
+    assert behind.delete_once("refs/x", known) == Deleted(1)
+    assert (proxy.cuts, behind.get("refs/x")) == (1, None)
+
+
+def test_a_deletion_that_a_busy_server_refused_is_made_again(
+    behind: ObjectStorage, proxy: CuttingProxy, known: Version
+) -> None:
+    proxy.refuse("POST", times=2)
+    assert behind.delete_once("refs/x", known) == Deleted(1)
+    assert (proxy.cuts, behind.get("refs/x")) == (2, None)
+
+
+def test_a_deletion_that_may_still_arrive_is_not_made_again(
+    behind: ObjectStorage, proxy: CuttingProxy, known: Version
+) -> None:
+    """It could delete what others have made since under the same name."""
+    proxy.swallow("POST")
+    done = behind.delete_once("refs/x", known)
+    assert (done.keys, done.in_doubt) == (0, True)
+    assert [key for key, _ in done.failed] == ["refs/x"]
+    assert behind.get("refs/x") == b"old"
+    assert proxy.cuts == 1
+
+
+def test_what_others_have_made_since_counts_as_deleted(
+    behind: ObjectStorage, proxy: CuttingProxy, known: Version, s3_server: S3Server
+) -> None:
+    direct = ObjectStorage(place_on(s3_server, behind.place.prefix))
+    proxy.lose_reply_to("POST", then=lambda: direct.put("refs/x", b"theirs"))
+    assert behind.delete_once("refs/x", known) == Deleted(1)
+    assert direct.get("refs/x") == b"theirs"
