@@ -155,7 +155,7 @@ def test_an_endpoint_that_is_given_counts_more_than_the_environment(
         ("https://s3.eu-west-1.amazonaws.com", True),
         ("https://abc.r2.cloudflarestorage.com", True),
         ("https://t3.storage.dev", True),
-        ("https://amazonaws.com.evil.example", False),
+        ("https://s3.amazonaws.com.evil.example", False),
         ("http://127.0.0.1:9000", False),
     ],
 )

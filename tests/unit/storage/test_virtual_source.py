@@ -12,7 +12,11 @@ import pytest
 
 from frazil.errors import ErrorKind, FrazilError, InvalidInputError, StorageError
 from frazil.model.chunks import VirtualRef
+from frazil.model.config import AnyObjectStoreConfig, StorageSettings, VirtualChunkContainer
+from frazil.model.location import parse_location
 from frazil.storage.constructors import (
+    azure_store,
+    gcs_store,
     http_store,
     local_filesystem_store,
     s3_storage,
@@ -25,6 +29,7 @@ from frazil.storage.credential_functions import (
 from frazil.storage.credentials import HttpAccess, LocalFileSystemAccess
 from frazil.storage.posix import etag
 from frazil.storage.virtual import Containers
+from frazil.storage.virtual_source import FileSource, ObjectSource, WebSource, source_for
 from tests.support.servers import REGION, S3Server, send
 from tests.support.web import WebServer
 from tests.support.web import web_server as other_server
@@ -245,3 +250,55 @@ def test_virtual_chunks_are_not_redirected(web_server: WebServer, other: WebServ
     with pytest.raises(StorageError, match="redirects to another address"):
         made.fetch_many([VirtualRef(f"{prefix}x", 0, 10)])
     assert not other.seen
+
+
+# --- which source reads a container ---
+
+
+def opened(url: str, store: AnyObjectStoreConfig) -> object:
+    """What reads a container without credentials."""
+    container = VirtualChunkContainer(url, store)
+    return source_for(container, parse_location(url), None, StorageSettings())
+
+
+def test_each_kind_of_store_has_its_source(tmp_path: Path) -> None:
+    assert isinstance(opened(f"file://{tmp_path}/", local_filesystem_store("/x")), FileSource)
+    assert isinstance(opened("http://host.example/x/", http_store()), WebSource)
+    for url, store in (
+        ("s3://b/", s3_store()),
+        ("gs://b/", gcs_store()),
+        ("az://c/", azure_store(account="a")),
+    ):
+        assert isinstance(opened(url, store), ObjectSource)
+
+
+def test_files_of_another_host_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="a file on another host") as caught:
+        opened("file://host/data/", local_filesystem_store("/data"))
+    assert kind_of(caught) is ErrorKind.INVALID_VIRTUAL_REF
+
+
+def test_no_memory_is_taken_for_a_length_that_no_file_has(files: Containers, folder: Path) -> None:
+    with pytest.raises(StorageError, match="too short"):
+        files.fetch(VirtualRef(ref(folder).location, 0, 1 << 60))
+
+
+@pytest.mark.parametrize("part", [0, 1, 999_999_999])
+def test_a_file_is_the_one_of_its_reference_only_in_that_second(
+    files: Containers, folder: Path, part: int
+) -> None:
+    """References keep whole seconds: that of a file changed within a second is its end."""
+    when = 1_700_000_000 * 1_000_000_000 + part
+    os.utime(folder / "a b.nc", ns=(when, when))
+    location, end = ref(folder).location, 1_700_000_000 + (part > 0)
+    assert files.fetch(VirtualRef(location, 0, 10, end)) == TEN
+    for other in (end - 1, end + 1):  # it was put there just now, with a time of its own
+        with pytest.raises(StorageError, match="chunk has changed"):
+            files.fetch(VirtualRef(location, 0, 10, other))
+
+
+def test_a_weak_tag_of_a_web_server_is_compared_without_its_mark(web_server: WebServer) -> None:
+    web_server.files, web_server.honours_conditions = {"/d/x": TEN}, False
+    prefix = f"{web_server.url}/d/"
+    made = containers((prefix, http_store(), None), authorized={prefix: HttpAccess})
+    assert made.fetch(VirtualRef(f"{prefix}x", 0, 10, 'W/"10"')) == TEN

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from datetime import UTC, datetime
+from http.client import HTTPMessage
 
 import pytest
 
@@ -13,6 +16,8 @@ from frazil.model.config import (
     StorageTimeoutSettings,
 )
 from frazil.storage.constructors import http_storage
+from frazil.storage.places import HttpPlace
+from frazil.storage.web_client import Reply, WebClient, body_of, ranged
 from tests.support.web import WebServer
 
 TEN = b"0123456789"
@@ -160,3 +165,90 @@ def test_other_proxies_are_refused_and_get_no_password(
     with pytest.raises(InvalidInputError, match="http://host:port") as refusal:
         http_storage("http://archive.example/x").get("repo")
     assert "hunter2" not in str(refusal.value)
+
+
+# --- answers ---
+
+
+def reply(status: int, body: bytes, **headers: str) -> Reply:
+    """An answer with some headers, whose names have no hyphens here."""
+    message = HTTPMessage()
+    for name, value in headers.items():
+        message[name.replace("_", "-")] = value
+    return Reply(status, message, body)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "header"),
+    [
+        (0, 4, "bytes=0-3"),
+        (None, 4, "bytes=0-3"),
+        (7, None, "bytes=7-"),
+        (-3, None, "bytes=-3"),
+    ],
+)
+def test_a_range_is_told_with_its_last_byte(
+    start: int | None, end: int | None, header: str
+) -> None:
+    assert ranged(start, end) == {"Range": header}
+    assert ranged(None, None) == {}
+
+
+def test_of_a_whole_file_the_asked_part_is_taken() -> None:
+    whole = reply(200, TEN)
+    spans = [(2, 5), (None, 3), (-3, None), (None, None), (8, 99)]
+    assert [body_of(whole, start, end) for start, end in spans] == [
+        b"234",
+        b"012",
+        b"789",
+        TEN,
+        b"89",
+    ]
+
+
+@pytest.mark.parametrize("told", ["bytes 0-2/10", "bytes */10", ""])
+def test_another_part_than_the_asked_one_is_refused(told: str) -> None:
+    with pytest.raises(StorageError, match="another part of the object") as caught:
+        body_of(reply(206, b"012", Content_Range=told), 2, 5)
+    assert caught.value.kind is ErrorKind.OBJECT_STORE
+    assert body_of(reply(206, b"234", Content_Range="bytes 2-4/10"), 2, 5) == b"234"
+    assert body_of(reply(206, b"89", Content_Range="bytes 8-9/10"), -2, None) == b"89"
+
+
+def test_size_and_time_of_a_file_are_told_as_well_as_the_server_does() -> None:
+    part = reply(206, b"234", Content_Range="bytes 2-4/10", Content_Length="3")
+    assert part.size == 10
+    assert reply(200, b"", Content_Length="7").size == 7  # as after HEAD
+    assert reply(206, b"234", Content_Range="bytes 2-4/*").size == 3
+    assert reply(200, b"xx").size == 2
+    dated = reply(200, b"", Last_Modified="Sun, 06 Nov 1994 08:49:37 GMT")
+    assert dated.modified == datetime(1994, 11, 6, 8, 49, 37, tzinfo=UTC)
+    for none in (reply(200, b""), reply(200, b"", Last_Modified="yesterday")):
+        assert none.modified == datetime.fromtimestamp(0, UTC)
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize("text", ["", "5", "fast", "-3s", "1.5s"])
+def test_an_option_that_is_no_duration_is_named(text: str) -> None:
+    with pytest.raises(StorageError, match="'read_timeout' is no duration") as caught:
+        http_storage("http://host.example/x", {"read_timeout": text}).get("repo")
+    assert caught.value.kind is ErrorKind.STORAGE_CONFIG
+
+
+def test_a_server_that_does_not_answer_in_time_is_given_up(web_server: WebServer) -> None:
+    web_server.gate = threading.Event()
+    once = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
+    storage = http_storage(web_server.url, {"read_timeout": "30 ms"}).with_settings(once)
+    with pytest.raises(StorageError, match="did not answer in time"):
+        storage.get("repo")
+    web_server.gate.set()
+
+
+def test_no_more_of_an_answer_is_read_than_the_limit(web_server: WebServer) -> None:
+    web_server.files["/x"] = bytes(5 << 20)
+    client = WebClient(HttpPlace(web_server.url), StorageSettings(), "test")
+    assert len(client.ask("GET", "x", limit=10).body) == 10
+    assert len(client.ask("GET", "x").body) == 5 << 20
+    assert client.ask("HEAD", "x").size == 5 << 20

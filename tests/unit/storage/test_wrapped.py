@@ -5,22 +5,36 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self, TypeVar
 
 import numpy as np
 import pytest
 import zarr
 
 from frazil import config
+from frazil.errors import ErrorKind, ReadOnlyError
+from frazil.model.config import Attribution, StorageSettings
 from frazil.repository import Repository
+from frazil.storage.base import Deleted, Storage, Version
 from frazil.storage.disk_cache import DiskCache
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrapped import CachedStorage, LatencyStorage
+from frazil.storage.wrapped import (
+    SNAPSHOTS_CHANGE,
+    CachedStorage,
+    LatencyStorage,
+    ReadOnlyStorage,
+    WrappedStorage,
+    with_disk_cache,
+)
 from frazil.testing.faulty import FaultyStorage
 from tests.support.stepping import SteppingStorage
+from tests.support.web import WebServer
+from tests.unit.storage.test_object import on_web
 
+T = TypeVar("T")
 MIB = 1 << 20
 NAME = "chunks/0123456789ABCDEFGHJ0"
 
@@ -180,3 +194,120 @@ def test_many_late_requests_wait_side_by_side() -> None:
 def test_latency_cannot_be_negative() -> None:
     with pytest.raises(ValueError, match="negative"):
         LatencyStorage(MemoryStorage(), read_latency_ms=-1)
+
+
+# --- to be read only ---
+
+
+WRITES: dict[str, Callable[[Storage], object]] = {
+    "put": lambda storage: storage.put("k", b"new"),
+    "put_if": lambda storage: storage.put_if("k", b"new", None),
+    "put_when": lambda storage: storage.put_when("k", b"new", None, lambda: None),
+    "put_many": lambda storage: storage.put_many([("k", b"new")]),
+    "put_parts": lambda storage: storage.put_parts("k", [b"n", b"ew"]),
+    "copy_if": lambda storage: storage.copy_if("k", "copy", Version("1")),
+    "duplicate": lambda storage: storage.duplicate("k", "copy"),
+    "delete_many": lambda storage: storage.delete_many(["k", "other"]),
+    "delete_once": lambda storage: storage.delete_once("k", Version("1")),
+    "clock": lambda storage: storage.clock(),
+    "require_safe_commits": lambda storage: storage.require_safe_commits(),
+}
+
+
+@pytest.mark.parametrize("work", WRITES)
+def test_nothing_is_written_through_a_read_only_storage(work: str) -> None:
+    inner = FaultyStorage(MemoryStorage())
+    inner.put("k", b"old")
+    inner.forget_calls()
+    with pytest.raises(ReadOnlyError, match="this storage is read-only") as caught:
+        WRITES[work](ReadOnlyStorage(inner))
+    assert caught.value.kind is ErrorKind.READ_ONLY_STORAGE
+    assert inner.url in str(caught.value)
+    assert not inner.calls
+    assert {item.key: inner.get(item.key) for item in inner.list()} == {"k": b"old"}
+
+
+def test_a_read_only_storage_reads_as_before_and_stays_so() -> None:
+    inner = MemoryStorage()
+    inner.put_many([("a/x", b"0123"), ("a/y", b"45")])
+    storage = ReadOnlyStorage(inner)
+    for each in (storage, storage.with_settings(StorageSettings()), storage.with_request_limit(2)):
+        assert not each.can_write
+        assert each.get_many([("a/x", 1, 3), ("a/y", None, None)]) == [b"12", b"45"]
+        assert [item.key for item in each.list("a/")] == ["a/x", "a/y"]
+        with pytest.raises(ReadOnlyError):
+            each.put("k", b"x")
+    assert storage.delete_many([]) == Deleted(0)
+    assert (storage.url, storage.is_empty()) == (inner.url, False)
+    assert pickle.loads(pickle.dumps(storage)).get("a/y") == b"45"
+
+
+# --- what every wrapper keeps ---
+
+
+def test_other_settings_reach_the_inner_storage_and_the_wrapper_stays(
+    web_server: WebServer,
+) -> None:
+    slow = LatencyStorage(on_web(web_server), write_latency_ms=1, read_latency_ms=2)
+    changed = slow.with_settings(StorageSettings(storage_class="COLD"))
+    changed = changed.with_attribution(Attribution(client="wrapper/1.0"))
+    changed.put("k", b"x")
+    [sent] = web_server.headers_of("PUT")
+    assert sent["x-amz-storage-class"] == "COLD"
+    assert sent["user-agent"].startswith("wrapper/1.0 ")
+    assert (changed.write_latency_ms, changed.read_latency_ms) == (1, 2)
+    assert repr(changed).endswith("write_latency_ms: 1\nread_latency_ms: 2\n")
+
+
+def test_no_request_of_many_passes_a_wrapper_by() -> None:
+    asked: list[tuple[str, str]] = []
+    lock = threading.Lock()
+
+    class Watching(WrappedStorage):
+        def _around(self, inner: Storage) -> Self:
+            return type(self)(inner)
+
+        def _ask(self, operation: str, key: str, work: Callable[[], T]) -> T:
+            with lock:
+                asked.append((operation, key))
+            return work()
+
+    storage = Watching(MemoryStorage())
+    storage.put_many([("a", b"1"), ("b", b"2")])
+    storage.read_into([("a", 0, memoryview(bytearray(1)))])
+    storage.duplicate("a", "c")
+    storage.start_durable(["a", "b"])()
+    storage.put_when("d", b"", None, lambda: None)
+    assert sorted(asked[:2]) == [("put", "a"), ("put", "b")]
+    assert asked[2:] == [
+        ("get", "a"),
+        ("get", "a"),
+        ("put", "c"),
+        ("make_durable", "a,b"),
+        ("put_if", "d"),
+    ]
+
+
+def test_the_disk_cache_of_the_process_is_used_where_requests_take_time(tmp_path: Path) -> None:
+    quick, slow = MemoryStorage(), LatencyStorage(MemoryStorage())
+    assert with_disk_cache(slow) is slow
+    with config.set(disk_cache_path=tmp_path, disk_cache_bytes=MIB):
+        assert with_disk_cache(quick) is quick
+        found = with_disk_cache(slow)
+        assert isinstance(found, CachedStorage)
+        again = with_disk_cache(slow)
+        assert isinstance(again, CachedStorage)
+        assert again.cache is found.cache
+    with config.set(disk_cache_path=tmp_path, disk_cache_bytes=0):
+        assert with_disk_cache(slow) is slow
+
+
+def test_only_objects_below_the_given_prefixes_are_kept(cache: DiskCache) -> None:
+    inner = MemoryStorage()
+    storage = CachedStorage(inner, cache, SNAPSHOTS_CHANGE)
+    for key in ("snapshots/0123456789ABCDEFGHJ0", NAME):
+        inner.put(key, b"old")
+        storage.get(key)
+        inner.put(key, b"new")
+    assert storage.get("snapshots/0123456789ABCDEFGHJ0") == b"new"
+    assert storage.get(NAME) == b"old"
