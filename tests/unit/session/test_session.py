@@ -114,23 +114,6 @@ def test_discard_brings_back_the_base(repository: Repository) -> None:
     assert not session.has_uncommitted_changes
 
 
-def test_status_names_what_changed(newest: Repository) -> None:
-    start(newest)
-    session = newest.writable_session("main")
-    space = KeySpace(session.state)
-    space.set("g/zarr.json", group_document(x=1))
-    space.set("g/a/c/1", b"new")
-    space.delete("g/a/c/2")
-    space.set("h/zarr.json", group_document())
-    status = session.status()
-    assert status.updated_groups == {"/g"}
-    assert status.new_groups == {"/h"}
-    assert status.updated_chunks == {"/g/a": [[1], [2]]}
-    assert newest.diff(
-        from_snapshot_id=session.snapshot_id, to_snapshot_id=session.commit("x")
-    ).updated_chunks == {"/g/a": [[1], [2]]}
-
-
 def test_delete_and_recreate_gives_a_new_node(repository: Repository) -> None:
     start(repository)
     session = repository.writable_session("main")
@@ -171,18 +154,6 @@ def test_empty_chunks_are_refused(repository: Repository) -> None:
     with pytest.raises(InvalidInputError) as caught:
         write_keys(repository.writable_session("main"), {"g/a/c/0": b""})
     assert caught.value.kind == ErrorKind.ZERO_LENGTH_CHUNK
-
-
-def test_small_chunks_are_inline_and_large_ones_native(newest: Repository) -> None:
-    start(newest)
-    session = newest.writable_session("main")
-    write_keys(session, {"g/a/c/0": b"x" * 512, "g/a/c/1": b"x" * 513})
-    session.commit("sizes")
-    reader = newest.readonly_session("main")
-    assert reader.chunk_type("/g/a", (0,)) == ChunkType.inline
-    assert reader.chunk_type("/g/a", (1,)) == ChunkType.native
-    KeySpace((editing := newest.writable_session("main")).state).delete("g/a/c/2")
-    assert editing.chunk_type("/g/a", (2,)) == ChunkType.uninitialized
 
 
 # --- amend, flush, transaction ---
@@ -229,22 +200,6 @@ def test_flush_moves_no_branch(repository: Repository) -> None:
     assert contents(repository.readonly_session(snapshot_id=aside))["g/a/c/0"] == b"aside"
     repository.create_branch("side", aside)
     assert [i.id for i in repository.ancestry(branch="side")][:2] == [aside, first]
-
-
-def test_transaction_commits_on_success_only(repository: Repository) -> None:
-    first = start(repository)
-
-    def fail() -> None:
-        with repository.transaction("main", message="no") as store:
-            zarr.open_group(store, mode="a").attrs["x"] = 1
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert repository.lookup_branch("main") == first
-    with repository.transaction("main", message="yes", metadata={"n": 1}) as store:
-        zarr.open_group(store, mode="a").attrs["x"] = 1
-    assert next(repository.ancestry(branch="main")).message == "yes"
 
 
 # --- working together ---
@@ -344,18 +299,6 @@ def test_merges_that_make_no_sense_are_refused(newest: Repository) -> None:
     write_keys(late, {"g/a/c/2": b"3"})
     with pytest.raises(SessionStateError, match="different snapshots"):
         early.merge(late)
-
-
-def test_read_only_sessions_pickle(tmp_path: Path) -> None:
-    repository = Repository.create(LocalStorage(str(tmp_path)))
-    start(repository)
-    session = repository.readonly_session("main")
-    copy = pickle.loads(pickle.dumps(session))
-    assert contents(copy) == contents(session)
-    store = pickle.loads(pickle.dumps(session.store))
-    assert values(store, "g/a") == b"ABCDEF"
-    with pytest.raises(SessionStateError):
-        session.fork()
 
 
 def test_losing_a_race_keeps_the_session_usable(repository: Repository) -> None:
