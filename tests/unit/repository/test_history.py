@@ -279,3 +279,41 @@ def test_a_handle_sees_what_others_do(repository: Repository) -> None:
     other.create_tag("v1", first)
     assert repository.lookup_branch("main") == first
     assert repository.list_tags() == {"v1"}
+
+
+def test_the_graph_of_one_ref_has_what_it_merged_and_nothing_else(newest: Repository) -> None:
+    first = commit(newest, 1)
+    for branch in ("dev", "aside"):
+        newest.create_branch(branch, first)
+        session = newest.writable_session(branch)
+        write_keys(session, {f"{branch}/zarr.json": group_document()})
+        session.commit(f"on {branch}")
+    commit(newest, 2)
+    newest.versions.merge("dev", message="merged")
+    newest.delete_branch("dev")
+    drawn = str(newest.ancestry_graph(branch="main", plain=True))
+    assert "merged" in drawn
+    assert "on dev" in drawn
+    assert "on aside" not in drawn
+    assert "on aside" in str(newest.ancestry_graph(plain=True))
+
+
+def test_a_flag_is_listed_with_its_setting(newest: Repository) -> None:
+    names = {flag.name for flag in newest.feature_flags()}
+    assert {"create_tag", "delete_tag", "move_node"} <= names
+    assert {flag.name for flag in newest.enabled_feature_flags()} == names
+    newest.set_feature_flag("delete_tag", False)
+    settings = {flag.name: flag.setting for flag in newest.feature_flags()}
+    assert settings["delete_tag"] is False
+    assert settings["create_tag"] is None
+    with pytest.raises(InvalidInputError, match=r"known are .*create_tag") as caught:
+        newest.set_feature_flag("warp_drive", True)
+    assert caught.value.kind is ErrorKind.INVALID_FEATURE_FLAG
+
+
+def test_a_notebook_shows_the_newest_commits_and_uses_none_up(newest: Repository) -> None:
+    for number in range(3):
+        commit(newest, number)
+    found = newest.ancestry(branch="main")
+    assert "commit 2" in found._repr_html_()  # type: ignore[attr-defined]
+    assert [info.message for info in found][:3] == ["commit 2", "commit 1", "commit 0"]
