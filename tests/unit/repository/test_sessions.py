@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import zarr
@@ -66,9 +67,10 @@ def test_transaction_commits_on_success_only(repository: Repository) -> None:
 def test_a_version_is_named_in_one_way_only(newest: Repository) -> None:
     first = start(newest)
     newest.create_tag("v1", first)
-    for how in ({"branch": "main"}, {"tag": "v1"}, {"snapshot_id": first}):
+    ways: list[dict[str, Any]] = [{"branch": "main"}, {"tag": "v1"}, {"snapshot_id": first}]
+    for how in ways:
         assert newest.readonly_session(**how).snapshot_id == first
-    for wrong in ({}, {"branch": "main", "tag": "v1"}, {"tag": "v1", "snapshot_id": first}):
+    for wrong in ({}, ways[0] | ways[1], ways[1] | ways[2]):
         with pytest.raises(ValueError, match="exactly one"):
             newest.readonly_session(**wrong)
     with pytest.raises(ValueError, match="only allowed together with a branch"):

@@ -19,7 +19,7 @@ def told(values: npt.ArrayLike, dtype: str, missing: list[bool] | None = None) -
     """The numbers of a row, by their names; those that it does not have are left out."""
     mask = None if missing is None else np.array(missing)
     row = measured_row(DecodedValues(np.array(values, dtype), mask))[0]
-    kind = TYPES.get(NumberType(int(row["form"])))
+    kind = TYPES.get(NumberType(int(row["form"])), "<u8")
     names = [("min", RowFlags.EXTREMES), ("max", RowFlags.EXTREMES), ("sum", RowFlags.SUM)]
     numbers = {
         name: np.array([row[name]], "<u8").view(kind).item()

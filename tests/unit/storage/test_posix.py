@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ErrorKind, ReadOnlyError, StorageError
-from frazil.storage.base import Deleted, Version
+from frazil.storage.base import Bytes, Deleted, Version
 from frazil.storage.posix import (
     MAX_PARTS,
     READ,
@@ -140,7 +140,7 @@ def test_any_number_of_parts_is_written_in_order(tmp_path: Path, count: int) -> 
 def test_a_write_that_ends_early_is_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
 ) -> None:
-    parts = [b"one", bytearray(b""), memoryview(b"two"), b"three"]
+    parts: list[Bytes] = [b"one", bytearray(b""), memoryview(b"two"), b"three"]
     monkeypatch.setattr(os, "writev", lambda at, all_: os.write(at, b"".join(all_)[:taken]))
     descriptor = os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT)
     write_parts(descriptor, parts)

@@ -130,7 +130,7 @@ def test_memory_is_handed_over_without_a_copy_if_it_is_plain_bytes() -> None:
     plain = flat(data.data)
     assert isinstance(plain, memoryview)
     assert bytes(plain) == bytes(range(6))
-    words = flat(memoryview(np.array([1, 256], "<u2")))
+    words = flat(np.array([1, 256], "<u2").data)
     assert words == b"\1\0\0\1"
     assert flat(data.reshape(2, 3).T[:, ::-1].data) == bytes([3, 0, 4, 1, 5, 2])
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from obstore.store import S3Store
 
 from frazil.errors import StorageError
 from frazil.model.config import (
@@ -128,7 +129,9 @@ def place(bucket: str = "bkt", **options: Any) -> S3Place:  # noqa: ANN401 - of 
 def address_of(made: S3Place) -> tuple[str | None, bool]:
     """The endpoint that a client of a place has, and whether the bucket is in its host name."""
     client = Client(Role.READ, StorageSettings(retries=StorageRetriesSettings(1, 1, 1)), "test")
-    config: dict[str, Any] = dict(made.open(client, None, rooted=False).config)
+    opened = made.open(client, None, rooted=False)
+    assert isinstance(opened, S3Store)
+    config: dict[str, Any] = dict(opened.config)
     hosted = str(config.get("virtual_hosted_style_request")).lower() == "true"
     return config.get("endpoint_url_s3"), hosted
 
