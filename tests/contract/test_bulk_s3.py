@@ -15,8 +15,8 @@ from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.object import ObjectStorage
-from tests.contract.test_s3 import place_on
 from tests.support.arrays import numbers
+from tests.support.s3_places import place_on
 from tests.support.servers import S3Server
 
 VALUES = numbers((60, 50), "f4")

@@ -13,8 +13,8 @@ from frazil.model.config import StorageRetriesSettings, StorageSettings
 from frazil.storage.base import Fetched, LostRace, Storage
 from frazil.storage.object import ObjectStorage
 from frazil.upgrade import undo_upgrade, upgrade_older
-from tests.contract.test_s3 import place_on
 from tests.support.nodes import group_document, write_keys
+from tests.support.s3_places import place_on
 from tests.support.servers import CuttingProxy, S3Server
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)

@@ -13,9 +13,9 @@ from frazil.bulk.write import write_region
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.storage.object import ObjectStorage
-from tests.contract.test_s3 import place_on
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
+from tests.support.s3_places import place_on
 from tests.support.servers import S3Server
 
 

@@ -10,9 +10,9 @@ from frazil.repository import Repository
 from frazil.storage.credential_functions import containers_credentials, s3_static_credentials
 from frazil.storage.object import ObjectStorage
 from frazil.upgrade import clean_upgrade, undo_upgrade, upgrade_older
-from tests.contract.test_s3 import place_on
 from tests.support.ages import AT_ONCE
 from tests.support.old_repositories import files_at, make_small, told
+from tests.support.s3_places import place_on
 from tests.support.servers import S3Server
 
 

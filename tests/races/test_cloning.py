@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +13,7 @@ from frazil import ConflictError, Repository, RepositoryConfig, Storage
 from frazil.fsck import Level, fsck
 from frazil.maintenance.at_work import TrashWork, at_work
 from frazil.storage.memory import MemoryStorage
-from frazil.transaction.opened import context_of
-from frazil.transfer.cloning import CopyChunks, clone
+from frazil.transfer.cloning import clone
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
@@ -114,21 +111,6 @@ def test_a_commit_made_while_files_are_copied_is_not_in_the_clone_by_half(spec: 
     assert read(target)["a/c/0"] == b"one"
     assert read(target, "dev")["a/c/0"] == b"dev"
     assert is_sound(target)
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_one_version_of_any_generation_is_copied(spec: Spec) -> None:
-    source, target = place(spec), MemoryStorage()
-    clone(Repository.open(source).readonly_session("dev"), target)
-    assert read(target) == read(source, "dev")
-    assert is_sound(target)
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_the_work_of_a_clone_can_be_sent_to_others(tmp_path: Path, spec: Spec) -> None:
-    Repository.create(tmp_path, spec_version=spec)
-    context = context_of(Repository.open(tmp_path))
-    assert pickle.loads(pickle.dumps(CopyChunks(context, context)))(([], [])) == 0
 
 
 def test_nobody_who_is_at_work_on_the_source_holds_up_the_clone() -> None:

@@ -55,7 +55,7 @@ SUITES: Final = (
         ),
     ),
     Suite("explorer", ("tests/web",)),
-    Suite("power cuts", ("tests/unit/storage/test_power_cut.py",)),
+    Suite("power cuts", ("tests/behaviour/test_power_cut.py",)),
     Suite("commit races", ("tests/races/test_commit_races.py",)),
     Suite("interleavings", ("tests/races/test_interleavings.py",), share=2),
     Suite("schedules", ("tests/races/test_schedules.py",), share=2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -39,11 +40,15 @@ class ExpiryLimit:
     retain_last: int = 1
 
     def cutoff(self, histories: Iterable[Iterable[Micros]]) -> Micros:
-        """The time before which snapshots go; `histories` are those of branches, newest first."""
+        """The time before which snapshots go.
+
+        `histories` are those of branches, newest first, without snapshots that stay anyway.
+        """
         if self.retain_last == 1:  # the tip of a branch stays anyway
             return self.before
-        oldest = (next(islice(times, self.retain_last - 1, None), None) for times in histories)
-        return min((self.before, *(time for time in oldest if time is not None)))
+        # All snapshots of a branch that has fewer than these stay, so its oldest one counts.
+        oldest = (deque(islice(times, self.retain_last), maxlen=1) for times in histories)
+        return min((self.before, *(time for found in oldest for time in found)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from frazil.arrays import Mask
 from frazil.commit.base import attempts
@@ -124,9 +125,9 @@ def _expire_refs(
 def _branch_times(
     history: FileHistory, by_branch: Mapping[str, SnapshotId]
 ) -> Iterator[Iterator[Micros]]:
-    """When the snapshots of each branch were written, newest first."""
+    """When the snapshots of each branch, but for its root, were written, newest first."""
     for tip in by_branch.values():
-        yield (entry.flushed_at for entry in history.ancestry(tip))
+        yield (entry.flushed_at for entry in history.ancestry(tip) if entry.parent_id is not None)
 
 
 def plan_by_files(
@@ -261,7 +262,8 @@ def _by_repo_object(
         nonlocal found
         table = info.snapshots
         cutoff = limit.cutoff(
-            map(table.flushed_at, table.ancestry(tip)) for tip in info.branches.values()
+            map(table.flushed_at, _without_root(table.ancestry(tip)))
+            for tip in info.branches.values()
         )
         plan = plan_expiration(info, cutoff, branches=branches, tags=tags)
         found = Expired(plan.released, cutoff, plan.branches, plan.tags)
@@ -272,6 +274,11 @@ def _by_repo_object(
     else:
         refs.edit(change)
     return found
+
+
+def _without_root(lineage: Iterator[SnapshotId]) -> Iterator[SnapshotId]:
+    """A history, newest first, without its root, which stays anyway."""
+    return (newer for newer, _ in pairwise(lineage))
 
 
 def _lost_refs(refs: Mapping[str, SnapshotId], expired: frozenset[SnapshotId]) -> tuple[str, ...]:

@@ -14,15 +14,11 @@ import pytest
 import zarr
 
 from frazil.errors import (
-    ConflictError,
     ErrorKind,
     FormatError,
-    InvalidInputError,
     ReadOnlyError,
     SessionStateError,
-    StorageError,
 )
-from frazil.model.chunks import ChunkType
 from frazil.repository import Repository
 from frazil.session import Session
 from frazil.storage.local import LocalStorage
@@ -85,13 +81,6 @@ def test_nothing_to_commit_is_an_error_unless_allowed(repository: Repository) ->
     assert repository.lookup_snapshot(new).message == "empty"
 
 
-def test_writing_equal_metadata_is_no_change(repository: Repository) -> None:
-    start(repository)
-    session = repository.writable_session("main")
-    write_keys(session, {"g/zarr.json": group_document()})
-    assert not session.has_uncommitted_changes
-
-
 def test_readers_never_see_uncommitted_changes(repository: Repository) -> None:
     start(repository)
     reader = repository.readonly_session("main")
@@ -114,36 +103,6 @@ def test_discard_brings_back_the_base(repository: Repository) -> None:
     assert not session.has_uncommitted_changes
 
 
-def test_status_names_what_changed(newest: Repository) -> None:
-    start(newest)
-    session = newest.writable_session("main")
-    space = KeySpace(session.state)
-    space.set("g/zarr.json", group_document(x=1))
-    space.set("g/a/c/1", b"new")
-    space.delete("g/a/c/2")
-    space.set("h/zarr.json", group_document())
-    status = session.status()
-    assert status.updated_groups == {"/g"}
-    assert status.new_groups == {"/h"}
-    assert status.updated_chunks == {"/g/a": [[1], [2]]}
-    assert newest.diff(
-        from_snapshot_id=session.snapshot_id, to_snapshot_id=session.commit("x")
-    ).updated_chunks == {"/g/a": [[1], [2]]}
-
-
-def test_delete_and_recreate_gives_a_new_node(repository: Repository) -> None:
-    start(repository)
-    session = repository.writable_session("main")
-    old = session.get_node_id("/g/a")
-    space = KeySpace(session.state)
-    space.delete("g/a/zarr.json")
-    space.set("g/a/zarr.json", array_document(6))
-    assert session.get_node_id("/g/a") != old
-    session.commit("again")
-    found = contents(repository.readonly_session("main"))
-    assert not [key for key in found if key.startswith("g/a/c/")]
-
-
 def test_shrinking_drops_chunks_for_good(repository: Repository) -> None:
     start(repository)
     session = repository.writable_session("main")
@@ -156,56 +115,7 @@ def test_shrinking_drops_chunks_for_good(repository: Repository) -> None:
     assert [key for key in sorted(found) if "/c/" in key] == ["g/a/c/0", "g/a/c/1"]
 
 
-@pytest.mark.parametrize("coords", ["6", "0/0", "4294967295"])
-def test_chunks_outside_the_grid_are_refused(repository: Repository, coords: str) -> None:
-    start(repository)
-    space = KeySpace(repository.writable_session("main").state)
-    with pytest.raises(InvalidInputError) as caught:
-        space.set(f"g/a/c/{coords}", b"x")
-    assert caught.value.kind == ErrorKind.INVALID_CHUNK_INDEX
-    assert space.get(f"g/a/c/{coords}") is None
-
-
-def test_empty_chunks_are_refused(repository: Repository) -> None:
-    start(repository)
-    with pytest.raises(InvalidInputError) as caught:
-        write_keys(repository.writable_session("main"), {"g/a/c/0": b""})
-    assert caught.value.kind == ErrorKind.ZERO_LENGTH_CHUNK
-
-
-def test_small_chunks_are_inline_and_large_ones_native(newest: Repository) -> None:
-    start(newest)
-    session = newest.writable_session("main")
-    write_keys(session, {"g/a/c/0": b"x" * 512, "g/a/c/1": b"x" * 513})
-    session.commit("sizes")
-    reader = newest.readonly_session("main")
-    assert reader.chunk_type("/g/a", (0,)) == ChunkType.inline
-    assert reader.chunk_type("/g/a", (1,)) == ChunkType.native
-    KeySpace((editing := newest.writable_session("main")).state).delete("g/a/c/2")
-    assert editing.chunk_type("/g/a", (2,)) == ChunkType.uninitialized
-
-
 # --- amend, flush, transaction ---
-
-
-def test_amend_replaces_the_tip_and_keeps_its_changes(newest: Repository) -> None:
-    first = start(newest)
-    session = newest.writable_session("main")
-    write_keys(session, {"g/a/c/0": b"amended"})
-    new = session.amend("better")
-    assert next(newest.ancestry(branch="main")).id == new
-    assert first not in [info.id for info in newest.ancestry(branch="main")]
-    log = newest.diff(from_snapshot_id="1CECHNKREP0F1RSTCMT0", to_snapshot_id=new)
-    assert log.new_arrays == {"/g/a"}
-    assert contents(newest.readonly_session(snapshot_id=first))["g/a/c/0"] == b"A"
-
-
-def test_the_first_snapshot_cannot_be_amended(newest: Repository) -> None:
-    session = newest.writable_session("main")
-    write_keys(session, {"zarr.json": group_document()})
-    with pytest.raises(SessionStateError) as caught:
-        session.amend("no")
-    assert caught.value.kind == ErrorKind.NO_AMEND_FOR_INITIAL_COMMIT
 
 
 def test_v1_cannot_amend_or_move() -> None:
@@ -229,22 +139,6 @@ def test_flush_moves_no_branch(repository: Repository) -> None:
     assert contents(repository.readonly_session(snapshot_id=aside))["g/a/c/0"] == b"aside"
     repository.create_branch("side", aside)
     assert [i.id for i in repository.ancestry(branch="side")][:2] == [aside, first]
-
-
-def test_transaction_commits_on_success_only(repository: Repository) -> None:
-    first = start(repository)
-
-    def fail() -> None:
-        with repository.transaction("main", message="no") as store:
-            zarr.open_group(store, mode="a").attrs["x"] = 1
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert repository.lookup_branch("main") == first
-    with repository.transaction("main", message="yes", metadata={"n": 1}) as store:
-        zarr.open_group(store, mode="a").attrs["x"] = 1
-    assert next(repository.ancestry(branch="main")).message == "yes"
 
 
 # --- working together ---
@@ -288,15 +182,6 @@ def test_a_fork_may_change_what_its_session_has_just_made(repository: Repository
     assert json.loads(found["new/zarr.json"]) == json.loads(array_document(4))
     assert (found["new/c/0"], found["new/c/3"]) == (b"x", b"y")
     assert json.loads(found["ng/zarr.json"]) == json.loads(group_document(x=1))
-
-
-def test_chunks_cut_off_by_new_metadata_are_not_read(repository: Repository) -> None:
-    session = repository.writable_session("main")
-    write_keys(session, {"cut/zarr.json": array_document(4), "cut/c/3": b"x"})
-    write_keys(session, {"cut/zarr.json": array_document(2)})
-    assert KeySpace(session.state).get("cut/c/3") is None
-    session.state.delete_chunks(session.state.array("/cut"), np.array([[0]], np.uint32))
-    assert session.chunk_type("/cut", (-1,)) == ChunkType.uninitialized
 
 
 def test_forks_that_clash_are_refused_whole(repository: Repository) -> None:
@@ -346,31 +231,6 @@ def test_merges_that_make_no_sense_are_refused(newest: Repository) -> None:
         early.merge(late)
 
 
-def test_read_only_sessions_pickle(tmp_path: Path) -> None:
-    repository = Repository.create(LocalStorage(str(tmp_path)))
-    start(repository)
-    session = repository.readonly_session("main")
-    copy = pickle.loads(pickle.dumps(session))
-    assert contents(copy) == contents(session)
-    store = pickle.loads(pickle.dumps(session.store))
-    assert values(store, "g/a") == b"ABCDEF"
-    with pytest.raises(SessionStateError):
-        session.fork()
-
-
-def test_losing_a_race_keeps_the_session_usable(repository: Repository) -> None:
-    start(repository)
-    late = repository.writable_session("main")
-    write_keys(late, {"g/a/c/0": b"late"})
-    quick = repository.writable_session("main")
-    write_keys(quick, {"g/a/c/1": b"quick"})
-    quick.commit("quick")
-    with pytest.raises(ConflictError):
-        late.commit("late")
-    assert late.has_uncommitted_changes
-    assert not late.read_only
-
-
 @pytest.fixture
 def hasty_threads() -> Iterator[None]:
     """Let threads take turns as often as they can, so that races show."""
@@ -405,15 +265,3 @@ def list_until(session: Session, writers: list[Future[None]]) -> None:
         list(space.list_prefix(""))
         space.prefix_size("a")
         space.list_dir("a/c")
-
-
-def test_a_missing_snapshot_is_no_empty_repository() -> None:
-    storage = MemoryStorage()
-    repository = Repository.create(storage)
-    with repository.transaction("main", message="one") as store:
-        zarr.create_group(store).create_array("a", shape=(2,), dtype="i4")
-    storage.delete_many([item.key for item in storage.list("snapshots/")])
-    for mode in ("r", "a", "w-"):
-        session = Repository.open(storage).writable_session("main")
-        with pytest.raises(StorageError, match=r"object not found: .*snapshots/"):
-            zarr.open_group(session.store, mode=mode)

@@ -14,7 +14,7 @@ import zarr
 from frazil.bulk.write import write_region
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
-from frazil.statistics.files import PREFIX
+from frazil.statistics.files import PREFIX, list_files, load_file
 from frazil.statistics.lookup import Summaries, lookup
 from frazil.storage.base import Storage
 
@@ -40,6 +40,15 @@ def write(repo: Repository, name: str, values: Array, branch: str = "main", **op
 def files(storage: Storage) -> list[str]:
     """Keys of the files of statistics."""
     return [item.key for item in storage.list(PREFIX)]
+
+
+def row_count(storage: Storage) -> int:
+    """The number of all rows."""
+    return sum(
+        len(found)
+        for item in list_files(storage)
+        if (found := load_file(storage, item)) is not None
+    )
 
 
 def all_coords(shape: tuple[int, ...], chunks: tuple[int, ...]) -> Array:

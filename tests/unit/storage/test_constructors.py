@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from frazil.storage.constructors import (
     gcs_store,
     hf_storage,
     http_store,
-    in_memory_storage,
-    local_filesystem_storage,
     local_filesystem_store,
     r2_storage,
     s3_object_store_storage,
@@ -133,16 +130,3 @@ def test_stores_of_containers() -> None:
     assert azure_store(account="acc", config={"a": "b"}).opts == {"account": "acc", "a": "b"}
     assert http_store(headers={"a": "b"}).headers == {"a": "b"}
     assert local_filesystem_store("/x").path == "/x"
-
-
-def test_listing_a_folder(tmp_path: Path) -> None:
-    for storage in (in_memory_storage(), local_filesystem_storage(str(tmp_path / "repo"))):
-        for key in ("chunks/A", "chunks/B", "chunky", "repo"):
-            storage.put(key, b"xx")
-        for prefix in ("chunks", "chunks/", "/chunks"):
-            assert storage.list_objects(prefix=prefix) == [("A", 2), ("B", 2)]
-        assert storage.list_objects(prefix="chunk") == []
-        assert len(storage.list_objects(storage.default_settings())) == 4
-        (found,) = storage.list_objects_metadata(prefix="chunks")[:1]
-        assert (found.key, found.size_bytes) == ("A", 2)
-        assert found.created_at.tzinfo is not None

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
 
-from frazil import config
 from frazil.errors import StorageError
-from frazil.repository import Repository
 from frazil.storage.disk_cache import DiskCache
-from frazil.storage.local import LocalStorage
-from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrapped import CachedStorage, LatencyStorage
-from frazil.testing.faulty import FaultyStorage
 from tests.support.forking import run_all
 
 MIB = 1 << 20
@@ -99,11 +90,6 @@ class TestEntries:
         Path(cache.path).chmod(0o770)
         with pytest.raises(StorageError, match="not ours alone"):
             DiskCache(Path(cache.path).parent, MIB)
-
-    def test_a_folder_that_cannot_be_made_is_told(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_bytes(b"")
-        with pytest.raises(StorageError, match="cannot keep a disk cache"):
-            DiskCache(tmp_path / "file", MIB)
 
 
 class TestSize:
@@ -191,133 +177,3 @@ def test_many_processes_share_one_folder(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 200_000)
     assert 0 < cache.trim() <= 200_000
     assert not list(Path(cache.path).glob("*/new-*"))
-
-
-class TestStorage:
-    @pytest.fixture
-    def inner(self) -> FaultyStorage:
-        return FaultyStorage(MemoryStorage())
-
-    @pytest.fixture
-    def storage(self, inner: FaultyStorage, cache: DiskCache) -> CachedStorage:
-        return CachedStorage(inner, cache)
-
-    def test_objects_and_ranges_are_asked_for_once(
-        self, storage: CachedStorage, inner: FaultyStorage
-    ) -> None:
-        storage.put(NAME, b"0123456789")
-        inner.forget_calls()
-        for _ in range(3):
-            assert storage.get(NAME) == b"0123456789"
-            assert storage.get(NAME, 2, 5) == b"234"
-            assert storage.get(NAME, None, 2) == b"01"
-            memory = bytearray(4)
-            storage.read_into([(NAME, 6, memoryview(memory))])
-            assert memory == b"6789"
-        assert len(inner.calls) == 4
-        assert storage.get(NAME, -2) == b"89"
-        assert storage.get(NAME, 7) == b"789"
-
-    @pytest.mark.parametrize(
-        "key", ["repo", "config.yaml", "refs/branch.main/ref.json", "overwritten/repo.1"]
-    )
-    def test_what_may_change_is_never_kept(
-        self, storage: CachedStorage, cache: DiskCache, key: str
-    ) -> None:
-        storage.put(key, b"old")
-        assert storage.get(key) == b"old"
-        storage.put(key, b"new")
-        assert storage.get(key) == b"new"
-        assert not files(cache)
-
-    def test_the_first_snapshot_is_not_kept_since_all_repositories_have_it(
-        self, storage: CachedStorage, cache: DiskCache
-    ) -> None:
-        for prefix in ("snapshots", "transactions"):
-            storage.put(f"{prefix}/1CECHNKREP0F1RSTCMT0", b"x")
-            storage.get(f"{prefix}/1CECHNKREP0F1RSTCMT0")
-        assert not files(cache)
-
-    def test_absent_objects_are_asked_for_again(self, storage: CachedStorage) -> None:
-        assert storage.get(NAME) is None
-        storage.put(NAME, b"x")
-        assert storage.get(NAME) == b"x"
-
-    def test_a_damaged_entry_is_fetched_again(
-        self, storage: CachedStorage, cache: DiskCache
-    ) -> None:
-        storage.put(NAME, b"0123456789")
-        storage.get(NAME)
-        files(cache)[0].write_bytes(b"rubbish that is long enough for a checksum")
-        assert storage.get(NAME) == b"0123456789"
-        assert storage.get(NAME) == b"0123456789"
-
-    def test_places_do_not_mix(self, cache: DiskCache, tmp_path: Path) -> None:
-        for name in ("one", "two"):
-            LocalStorage(tmp_path / name).put(NAME, name.encode())
-        found = [
-            CachedStorage(LocalStorage(tmp_path / name), cache).get(NAME) for name in ("one", "two")
-        ]
-        assert found == [b"one", b"two"]
-
-    def test_no_folder_no_harm(
-        self, storage: CachedStorage, cache: DiskCache, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        storage.put(NAME, b"x")
-        root = Path(cache.path)
-        root.rmdir()
-        root.write_bytes(b"not a folder")
-        assert [storage.get(NAME) for _ in range(3)] == [b"x"] * 3
-        assert caplog.text.count("cannot be used") == 1
-
-    def test_it_travels(self, tmp_path: Path, cache: DiskCache) -> None:
-        storage = CachedStorage(LocalStorage(tmp_path / "r"), cache)
-        storage.put(NAME, b"x")
-        assert pickle.loads(pickle.dumps(storage)).get(NAME) == b"x"
-
-
-class TestRepositories:
-    @pytest.fixture(autouse=True)
-    def switched_on(self, tmp_path: Path) -> Iterator[None]:
-        with config.set(disk_cache_path=tmp_path / "cache", disk_cache_bytes="64 MiB"):
-            yield
-
-    @staticmethod
-    def filled(storage: LatencyStorage | LocalStorage, spec: int) -> None:
-        repo = Repository.create(storage, spec_version=spec)
-        session = repo.writable_session("main")
-        array = zarr.create_array(
-            session.store, name="a", shape=(64, 64), chunks=(16, 64), dtype="f8", compressors=None
-        )
-        array[:] = np.arange(4096.0).reshape(64, 64)
-        session.commit("filled")
-
-    @pytest.mark.parametrize("spec", [1, 2])
-    def test_a_second_reader_asks_for_what_may_have_changed_only(
-        self, tmp_path: Path, spec: int
-    ) -> None:
-        inner = FaultyStorage(LocalStorage(tmp_path / "r"))
-        inner.answers_inline = False
-        self.filled(LatencyStorage(inner), spec)
-        for turn in range(2):
-            inner.forget_calls()
-            session = Repository.open(LatencyStorage(inner)).readonly_session("main")
-            found = zarr.open_array(session.store, path="a", mode="r")[:]
-            assert np.array_equal(np.asarray(found), np.arange(4096.0).reshape(64, 64))
-            asked = {key.split("/")[0] for _, key in inner.calls}
-            assert ("chunks" in asked, "manifests" in asked) == (turn == 0, turn == 0)
-            assert ("snapshots" in asked) == (turn == 0 or spec == 1)
-
-    def test_a_disk_needs_no_disk_cache(self, tmp_path: Path) -> None:
-        self.filled(LocalStorage(tmp_path / "r"), 2)
-        session = Repository.open(LocalStorage(tmp_path / "r")).readonly_session("main")
-        zarr.open_array(session.store, path="a", mode="r")[:]
-        assert not (tmp_path / "cache").exists()
-
-
-def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir(mode=0o700)
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / f"frazil-{os.geteuid()}").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StorageError, match="it is a link"):
-        DiskCache(tmp_path / "cache", 1 << 20)

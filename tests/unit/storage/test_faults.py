@@ -79,12 +79,6 @@ class TestFailures:
             with pytest.raises(StorageError, match="in time"):
                 storage.get("k")
 
-    def test_a_store_without_conditional_writes_is_told_so(self, web_server: WebServer) -> None:
-        web_server.answers["*"] = (501, "<Error><Code>NotImplemented</Code></Error>")
-        with pytest.raises(StorageError, match="does not support conditional writes") as caught:
-            on_web(web_server).put_if("repo", b"x", None)
-        assert "unsafe_use_conditional_create" in str(caught.value)
-
     def test_a_store_that_ignores_conditions_fails_the_probe(self, web_server: WebServer) -> None:
         with pytest.raises(StorageError, match="could be created twice"):
             on_web(web_server).probe_conditional_writes()

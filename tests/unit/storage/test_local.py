@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ from frazil.errors import ErrorKind, FrazilError, InvalidInputError, ReadOnlyErr
 from frazil.storage.base import PLAIN, Attributes, Fetched, LostRace, Unchanged, Version, Written
 from frazil.storage.file_lock import LOCK_NAME, RootLock
 from frazil.storage.local import Durability, LocalStorage
-from frazil.storage.tuning import LARGE_OBJECT, SYNC_ALL_FROM
+from frazil.storage.tuning import DELETED_TOGETHER, LARGE_OBJECT, SYNC_ALL_FROM
 from frazil.storage.turns import TURN_NAME
 from tests.support.forking import Forked
 from tests.support.power_cut import Recorder, Synced
@@ -388,6 +389,40 @@ def test_locks_granted_to_everybody_are_found_out(
     assert storage.get("repo") == b"old"
 
 
+def refuse_at(monkeypatch: pytest.MonkeyPatch, name: str, path: str, number: int) -> None:
+    """Let a system call fail for one path."""
+    real = getattr(os, name)
+
+    def call(at: str, *more: Any, **how: Any) -> Any:  # noqa: ANN401 - what the system call takes
+        if at == path:
+            raise OSError(number, os.strerror(number), at)
+        return real(at, *more, **how)
+
+    monkeypatch.setattr(os, name, call)
+
+
+def test_a_folder_that_nothing_can_be_deleted_from_is_told(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.put("chunks/a", b"one")
+    quick = LocalStorage(storage.path, durability="none")  # others fail when they sync
+    refuse_at(monkeypatch, "open", f"{storage.path}/chunks", errno.EACCES)
+    [(key, reason)] = quick.delete_many(["chunks/a"]).failed
+    assert key == "chunks/a"
+    assert "cannot write here" in reason
+    assert storage.get("chunks/a") == b"one"
+
+
+def test_a_folder_that_a_failing_disk_does_not_show_is_told(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.put("chunks/a", b"one")
+    again = LocalStorage(storage.path)
+    refuse_at(monkeypatch, "lstat", f"{storage.path}/chunks", errno.EIO)
+    with pytest.raises(StorageError, match=f"path={storage.path}/chunks"):
+        again.get("chunks/a")
+
+
 # --- the lock ---
 
 
@@ -488,6 +523,29 @@ def test_a_foreign_writer_with_the_same_tag_does_not_deceive(
     assert storage.get("repo") == b"new"
 
 
+def test_an_object_with_another_time_and_the_same_bytes_can_be_replaced(
+    storage: LocalStorage,
+) -> None:
+    """As after a backup was put back: the version that was read before is still there."""
+    storage.put("repo", b"old")
+    found = storage.fetch("repo")
+    assert isinstance(found, Fetched)
+    os.utime(f"{storage.path}/repo", ns=(0, 0))
+    assert isinstance(storage.put_if("repo", b"new", found.version), Written)
+    assert storage.get("repo") == b"new"
+
+
+def test_a_version_is_that_of_the_bytes_whatever_becomes_of_the_memory_they_came_from(
+    storage: LocalStorage,
+) -> None:
+    memory = bytearray(b"one")
+    written = storage.put_if("repo", memory, None)
+    assert isinstance(written, Written)
+    memory[:] = b"two"
+    storage.put("repo", b"two")
+    assert storage.put_if("repo", b"three", written.version) == LostRace("repo")
+
+
 @pytest.mark.parametrize("count", [1, 2, 100, SYNC_ALL_FROM - 1, SYNC_ALL_FROM])
 @pytest.mark.parametrize("attributes", [CHUNK, PLAIN])
 def test_making_durable(
@@ -565,6 +623,113 @@ def test_a_disk_that_fails_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) 
         LocalStorage(root).put_if("refs/other", b"x", None)
     with pytest.raises(InvalidInputError):
         LocalStorage(root, durability="always")  # type: ignore[arg-type]
+
+
+# --- second names and copies, also when somebody replaces them ---
+
+LINK = os.link
+
+
+@pytest.fixture
+def held(storage: LocalStorage) -> LocalStorage:
+    """A storage that holds `a`."""
+    storage.put("a", b"one")
+    return storage
+
+
+def file_of(storage: LocalStorage, key: str) -> int:
+    return Path(storage.path, key).stat().st_ino
+
+
+def without_links(monkeypatch: pytest.MonkeyPatch, number: int = errno.EPERM) -> None:
+    """A file system on which a file has one name."""
+    monkeypatch.setattr(os, "link", refuse(number))
+
+
+def test_a_copy_of_what_is_replaced_meanwhile_is_not_kept(
+    held: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = version_of(held, "a")
+
+    def late(source: str, target: str, **how: bool) -> None:
+        held.put("a", b"two")
+        LINK(source, target, **how)
+
+    monkeypatch.setattr(os, "link", late)
+    assert isinstance(held.copy_if("a", "kept/a", known), LostRace)
+    assert held.get("kept/a") is None
+
+
+def test_without_second_names_the_bytes_are_copied(
+    held: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_links(monkeypatch)
+    known = version_of(held, "a")
+    assert isinstance(held.copy_if("a", "kept/a", known), Written)
+    assert held.get("kept/a") == b"one"
+    held.put("a", b"two")
+    assert isinstance(held.copy_if("a", "kept/b", known), LostRace)
+    assert held.get("kept/b") is None
+
+
+def test_what_is_replaced_while_its_bytes_are_copied_is_not_kept(
+    held: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = version_of(held, "a")
+
+    def replaced(*_: object, **__: object) -> None:
+        held.put("a", b"two")
+        raise OSError(errno.EPERM, "no second names")
+
+    monkeypatch.setattr(os, "link", replaced)
+    assert isinstance(held.copy_if("a", "kept/a", known), LostRace)
+    assert held.get("kept/a") is None
+
+
+def test_a_disk_that_fails_is_not_taken_for_one_without_second_names(
+    held: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_links(monkeypatch, errno.EIO)
+    with pytest.raises(StorageError):
+        held.copy_if("a", "kept/a", version_of(held, "a"))
+    with pytest.raises(StorageError):
+        held.duplicate("a", "kept/a")
+    assert held.get("kept/a") is None
+
+
+def test_a_duplicate_is_a_second_name_unless_that_is_not_wanted(held: LocalStorage) -> None:
+    for _ in range(2):
+        held.duplicate("a", "linked")
+        assert file_of(held, "linked") == file_of(held, "a")
+    held.duplicate("a", "copied", may_link=False)
+    assert file_of(held, "copied") != file_of(held, "a")
+    assert held.get("linked") == held.get("copied") == b"one"
+    held.put("a", b"two")
+    held.duplicate("a", "linked")
+    assert held.get("linked") == b"two"
+
+
+def test_many_deletions_in_a_folder_that_is_a_link_are_refused(
+    held: LocalStorage, tmp_path: Path
+) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    keys = [f"chunks/{number}" for number in range(DELETED_TOGETHER + 1)]
+    for key in keys:
+        (away / key.removeprefix("chunks/")).write_bytes(b"x")
+    Path(held.path, "chunks").symlink_to(away)
+    with pytest.raises(StorageError, match="symbolic links"):
+        held.delete_many(keys)
+    assert len([*away.iterdir()]) == len(keys)
+
+
+def test_large_objects_come_in_the_order_that_they_were_asked_for(held: LocalStorage) -> None:
+    values = {f"k{number}": bytes([number]) * (LARGE_OBJECT + number % 2) for number in range(4)}
+    for key, value in values.items():
+        held.put(key, value)
+    asked: list[tuple[str, int | None, int | None]] = [("a", None, None), ("none", 0, 1)]
+    asked += [(key, None, None) for key in values]
+    assert held.get_many(asked) == [b"one", None, *values.values()]
 
 
 # --- death ---

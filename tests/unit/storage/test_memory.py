@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-import threading
-import time
 
 import pytest
 
 from frazil.errors import StorageError
 from frazil.storage.memory import MemoryStorage
-from frazil.storage.wrapped import LatencyStorage
-from tests.support.stepping import SteppingStorage
 
 
 def test_two_storages_share_nothing() -> None:
@@ -57,29 +53,3 @@ def test_a_forgotten_place_is_not_opened_empty() -> None:
     pickled = pickle.dumps(MemoryStorage())
     with pytest.raises(StorageError, match="another process"):
         pickle.loads(pickled)
-
-
-def test_latency_is_paid_by_reads_and_writes() -> None:
-    slow = LatencyStorage(MemoryStorage(), write_latency_ms=30, read_latency_ms=10)
-    before = time.perf_counter()
-    slow.put("k", b"x")
-    between = time.perf_counter()
-    slow.get("k")
-    after = time.perf_counter()
-    assert between - before >= 0.03
-    assert after - between >= 0.01
-
-
-def test_many_late_requests_wait_side_by_side() -> None:
-    together = threading.Barrier(4, timeout=60)
-
-    def meet(_operation: str, _key: str) -> None:
-        together.wait()  # fails unless four requests are under way at once
-
-    slow = LatencyStorage(SteppingStorage(MemoryStorage(), meet), read_latency_ms=1)
-    slow.get_many([(str(number), None, None) for number in range(16)])
-
-
-def test_latency_cannot_be_negative() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        LatencyStorage(MemoryStorage(), read_latency_ms=-1)

@@ -12,14 +12,12 @@ import pytest
 from frazil.errors import ErrorKind, InvalidInputError, ReadOnlyError, StorageError
 from frazil.model.config import (
     Attribution,
-    ChecksumAlgorithm,
     StorageRetriesSettings,
     StorageSettings,
 )
-from frazil.storage.base import Attributes, Fetched, Version, Written
+from frazil.storage.base import Attributes, Fetched, Written
 from frazil.storage.clients import Clients
 from frazil.storage.constructors import http_storage, s3_storage
-from frazil.storage.credentials import S3StaticCredentials
 from frazil.storage.object import ObjectStorage
 from frazil.storage.requests import begin_get
 from frazil.storage.s3_place import S3Place
@@ -29,7 +27,6 @@ from tests.support.web import WebServer
 ONCE = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
 THRICE = StorageSettings(retries=StorageRetriesSettings(3, 1, 2))
 SECRET = "very-secret-key"
-NO_KEY: dict[str, Any] = {"access_key_id": None, "secret_access_key": None}
 
 
 def on_web(
@@ -88,10 +85,6 @@ class TestRequests:
         assert not [name for name in sent if name.startswith("x-amz-meta")]
         assert sent.get("content-type") != "application/json"
 
-    def test_versions_are_compared_without_quotes(self, web_server: WebServer) -> None:
-        on_web(web_server).put_if("repo", b"x", Version('"abc"'))
-        assert web_server.headers_of("PUT")[0]["if-match"] == "abc"
-
     def test_chunks_have_a_storage_class_of_their_own(self, web_server: WebServer) -> None:
         settings = StorageSettings(storage_class="COMMON", chunks_storage_class="COLD")
         storage = on_web(web_server, settings)
@@ -117,53 +110,12 @@ class TestRequests:
         assert (get["x-both"], get["x-role"]) == ("1", "read")
         assert "x-amz-acl" not in get
 
-    def test_the_payer_and_the_checksum_are_told(self, web_server: WebServer) -> None:
-        options: dict[str, Any] = {
-            "requester_pays": True,
-            "checksum_algorithm": ChecksumAlgorithm.Sha256,
-        }
-        on_web(web_server, **options).put("k", b"x")
-        (sent,) = web_server.headers_of("PUT")
-        assert sent["x-amz-request-payer"] == "requester"
-        assert sent["x-amz-checksum-sha256"]
-
-    def test_a_checksum_that_cannot_be_sent_is_warned_about(
-        self, web_server: WebServer, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        bucket = f"b{uuid4().hex}"
-        options: dict[str, Any] = {
-            "bucket": bucket,
-            "checksum_algorithm": ChecksumAlgorithm.Crc32c,
-        }
-        for _ in range(2):
-            on_web(web_server, **options).put("k", b"x")
-        told = [r.getMessage() for r in caplog.records if bucket in r.getMessage()]
-        assert len(told) == 1
-        assert "Crc32c" in told[0]
-        assert not any("checksum" in name for name in web_server.headers_of("PUT")[0])
-
     def test_labels_are_in_the_user_agent(self, web_server: WebServer) -> None:
         labels = Attribution(client="wrapper/1.0", workload="wl", principal="me")
         on_web(web_server).with_attribution(labels).get("k")
         agent = web_server.headers_of("GET")[0]["user-agent"]
         assert "wrapper/1.0 icechunk/" in agent
         assert agent.endswith("(workload=wl; principal=me)")
-
-    def test_anonymous_requests_are_not_signed(self, web_server: WebServer) -> None:
-        options: dict[str, Any] = {
-            "access_key_id": None,
-            "secret_access_key": None,
-            "anonymous": True,
-        }
-        on_web(web_server, **options).get("k")
-        assert "authorization" not in web_server.headers_of("GET")[0]
-
-    def test_a_foreign_session_token_is_not_picked_up(
-        self, web_server: WebServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("AWS_SESSION_TOKEN", "of-somebody-else")
-        on_web(web_server).get("k")
-        assert "x-amz-security-token" not in web_server.headers_of("GET")[0]
 
     def test_failures_are_repeated_as_often_as_set(self, web_server: WebServer) -> None:
         web_server.answers["*"] = (500, "")
@@ -173,15 +125,6 @@ class TestRequests:
         with pytest.raises(StorageError):
             on_web(web_server, THRICE).put_if("k", b"x", None)
         assert len(web_server.headers_of("PUT")) == 3
-
-
-def give_test_key() -> S3StaticCredentials:
-    return S3StaticCredentials("renewed", "secret")
-
-
-def test_renewed_keys_sign_requests(web_server: WebServer) -> None:
-    on_web(web_server, **NO_KEY, get_credentials=give_test_key).get("k")
-    assert "Credential=renewed/" in web_server.headers_of("GET")[0]["authorization"]
 
 
 def test_it_travels_as_configuration(s3_server: S3Server) -> None:

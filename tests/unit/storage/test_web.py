@@ -1,49 +1,16 @@
-"""A web server is asked for its own files; it sends nobody elsewhere."""
+"""A repository behind a web server: its versions, its ranges, and no listing from elsewhere."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator
-
 import pytest
 
-from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.model.chunks import VirtualRef
-from frazil.model.config import (
-    StorageRetriesSettings,
-    StorageSettings,
-    StorageTimeoutSettings,
-)
+from frazil.errors import StorageError
 from frazil.storage.base import Fetched, Unchanged
-from frazil.storage.constructors import http_storage, http_store
-from frazil.storage.credentials import HttpAccess
+from frazil.storage.constructors import http_storage
 from tests.support.web import WebServer
-from tests.support.web import web_server as another
-from tests.unit.storage.test_virtual import containers
 
 TEN = b"0123456789"
 HEADERS = {"Authorization": "Bearer secret", "X-Api-Key": "secret"}
-
-
-@pytest.fixture
-def other() -> Iterator[WebServer]:
-    with another() as server:
-        server.files = {"/x/repo": TEN, "/d/x": TEN}
-        yield server
-
-
-def test_a_redirect_to_another_server_is_refused(web_server: WebServer, other: WebServer) -> None:
-    web_server.redirects = {"/x/repo": f"{other.url}/x/repo?sig=secret"}
-    storage = http_storage(f"{web_server.url}/x", headers=HEADERS)
-    for read in (storage.get, storage.fetch, storage.head):
-        with pytest.raises(StorageError, match="redirects to another address") as caught:
-            read("repo")
-        assert caught.value.kind is ErrorKind.BAD_REDIRECT
-        assert f"{other.url}/x/repo" in str(caught.value)
-        assert "secret" not in str(caught.value)
-    with pytest.raises(StorageError, match="redirects to another address"):
-        storage.get_many([("repo", 0, 2), ("repo", 5, 6)])
-    assert not other.seen
 
 
 def test_listing_is_not_redirected_either(web_server: WebServer, other: WebServer) -> None:
@@ -53,58 +20,6 @@ def test_listing_is_not_redirected_either(web_server: WebServer, other: WebServe
         with pytest.raises(StorageError):
             work()
     assert not other.seen
-
-
-def test_an_allowed_host_gets_no_headers(web_server: WebServer, other: WebServer) -> None:
-    web_server.redirects = {"/x/repo": f"{other.url}/x/repo"}
-    options = {"redirect_hosts": f"example.org, 127.0.0.1:{other.port}"}
-    storage = http_storage(f"{web_server.url}/x", options, HEADERS)
-    assert storage.get("repo", 2, 5) == b"234"
-    assert other.seen
-    assert all("secret" not in str(headers) for _, _, headers in other.seen)
-    assert all(headers["x-api-key"] == "secret" for headers in web_server.headers_of("GET"))
-
-
-def test_a_redirect_on_the_same_server_is_followed(web_server: WebServer) -> None:
-    web_server.files["/y/repo"] = TEN
-    web_server.redirects = {"/x/repo": "/y/repo", "/x/loop": "/x/loop", "/x/file": "file:///etc/x"}
-    storage = http_storage(f"{web_server.url}/x", headers=HEADERS)
-    assert storage.get("repo") == TEN
-    assert all(headers["x-api-key"] == "secret" for headers in web_server.headers_of("GET"))
-    for key in ("loop", "file"):
-        with pytest.raises(StorageError, match="redirects") as caught:
-            storage.get(key)
-        assert caught.value.kind is ErrorKind.BAD_REDIRECT
-
-
-def test_virtual_chunks_are_not_redirected(web_server: WebServer, other: WebServer) -> None:
-    web_server.redirects = {"/d/x": f"{other.url}/d/x"}
-    prefix = f"{web_server.url}/d/"
-    made = containers((prefix, http_store(headers=HEADERS), None), authorized={prefix: HttpAccess})
-    with pytest.raises(StorageError, match="redirects to another address"):
-        made.fetch(VirtualRef(f"{prefix}x", 0, 10))
-    with pytest.raises(StorageError, match="redirects to another address"):
-        made.fetch_many([VirtualRef(f"{prefix}x", 0, 10)])
-    assert not other.seen
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://a..b.example/x",
-        f"http://{'a' * 64}.example/x",
-        "http://bücher.invalid/x",
-        "http://host:99999/x",
-        "http://host:port/x",
-        "http://[::1/x",
-        "http://[fe80::1%25lo]:1/x",
-        "http://127.0.0.1:0/x",
-    ],
-)
-def test_addresses_that_nobody_has_are_told(url: str) -> None:
-    once = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
-    with pytest.raises(StorageError):
-        http_storage(url).with_settings(once).get("repo")
 
 
 def test_versions_are_told(web_server: WebServer) -> None:
@@ -117,13 +32,6 @@ def test_versions_are_told(web_server: WebServer) -> None:
     seen = storage.head("repo")
     assert seen is not None
     assert (seen.size_bytes, seen.created_at.timestamp()) == (10, web_server.modified)
-
-
-def test_connections_are_kept_and_travel_nowhere(web_server: WebServer) -> None:
-    web_server.files["/repo"] = TEN
-    storage = http_storage(web_server.url)
-    assert [storage.get("repo") for _ in range(3)] == [TEN] * 3
-    assert pickle.loads(pickle.dumps(storage)).get("repo", 1, 3) == b"12"
 
 
 def test_near_parts_share_a_request(web_server: WebServer) -> None:
@@ -148,84 +56,3 @@ def test_ranges_beyond_the_end(web_server: WebServer) -> None:
     assert storage.get("repo", 3, 3) == b""
     with pytest.raises(StorageError, match="beyond the end"):
         storage.get("repo", 11, 12)
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"), [(403, ErrorKind.OBJECT_STORE), (429, ErrorKind.THROTTLED)]
-)
-def test_failures_are_told(web_server: WebServer, status: int, kind: ErrorKind) -> None:
-    web_server.answers["*"] = (status, "<html>")
-    once = StorageSettings(retries=StorageRetriesSettings(2, 1, 1))
-    with pytest.raises(StorageError) as caught:
-        http_storage(web_server.url).with_settings(once).get("repo")
-    assert caught.value.kind is kind
-    assert len(web_server.seen) == (2 if status == 429 else 1)
-
-
-def test_no_further_try_begins_after_the_operation_timeout(web_server: WebServer) -> None:
-    web_server.answers["*"] = (503, "")
-    settings = StorageSettings(
-        retries=StorageRetriesSettings(9, 30, 30),
-        timeouts=StorageTimeoutSettings(operation_timeout_ms=10),
-    )
-    with pytest.raises(StorageError):
-        http_storage(web_server.url).with_settings(settings).get("repo")
-    assert len(web_server.seen) <= 2
-
-
-def test_a_server_that_is_not_there() -> None:
-    once = StorageSettings(retries=StorageRetriesSettings(1, 1, 1))
-    with pytest.raises(StorageError, match="cannot reach the store") as caught:
-        http_storage("http://user:hunter2@127.0.0.1:9/x?sig=hunter2").with_settings(once).get("k")
-    assert "hunter2" not in str(caught.value)
-
-
-def test_user_and_query_of_the_address_are_sent(web_server: WebServer) -> None:
-    web_server.files["/x/a b"] = TEN
-    address = web_server.url.replace("http://", "http://user:p%40w@")
-    assert http_storage(f"{address}/x?sig=1").get("a b") == TEN
-    _, path, headers = web_server.seen[-1]
-    assert path == "/x/a%20b?sig=1"
-    assert headers["authorization"] == "Basic dXNlcjpwQHc="
-
-
-def test_a_proxy_is_asked_for_the_whole_address(web_server: WebServer) -> None:
-    web_server.answers["*"] = (200, "through")
-    proxy = web_server.url.replace("http://", "http://me:pw@")
-    storage = http_storage("http://archive.example/x", {"proxy_url": proxy})
-    assert storage.get("repo") == b"through"
-    _, path, headers = web_server.seen[-1]
-    assert path == "http://archive.example/x/repo"
-    assert headers["host"] == "archive.example"
-    assert headers["proxy-authorization"].startswith("Basic ")
-
-
-@pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
-def test_a_proxy_of_the_environment_needs_no_scheme(
-    web_server: WebServer, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    web_server.answers["*"] = (200, "through")
-    monkeypatch.setenv(name, web_server.url.replace("http://", "me:pw@"))
-    monkeypatch.setenv("no_proxy", "")
-    assert http_storage("http://archive.example/x").get("repo") == b"through"
-    assert web_server.seen[-1][2]["proxy-authorization"].startswith("Basic ")
-
-
-@pytest.mark.parametrize(
-    "proxy",
-    [
-        "socks5://me:hunter2@127.0.0.1:9",
-        "https://me:hunter2@127.0.0.1:9",
-        "http://me:hunter2@[bad",
-        "http://me:hunter2@127.0.0.1:port",
-        "http://",
-    ],
-)
-def test_other_proxies_are_refused_and_get_no_password(
-    monkeypatch: pytest.MonkeyPatch, proxy: str
-) -> None:
-    monkeypatch.setenv("http_proxy", proxy)
-    monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(InvalidInputError, match="http://host:port") as refusal:
-        http_storage("http://archive.example/x").get("repo")
-    assert "hunter2" not in str(refusal.value)

@@ -12,34 +12,41 @@ import pytest
 import zarr
 
 import frazil
-from frazil.arrays import StructRows
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
 from frazil.run import LocalRunner
-from frazil.statistics.files import list_files, load_file
-from frazil.statistics.publishing import store_rows
-from frazil.statistics.records import decoding_of
 from frazil.storage.memory import MemoryStorage
-from frazil.transfer.cloning import clone
 from tests.support.ages import AT_ONCE
-from tests.unit.statistics.samples import all_coords, files, known, make, require_true, write
+from tests.unit.statistics.samples import (
+    all_coords,
+    files,
+    known,
+    make,
+    require_true,
+    row_count,
+    write,
+)
 
 VALUES = np.arange(1.0, 50.0).reshape(7, 7)
 COORDS = all_coords((7, 7), (3, 3))
 
 
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+def spec(request: pytest.FixtureRequest) -> int:
+    """Both generations."""
+    number: int = request.param
+    return number
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    """An empty place."""
+    return MemoryStorage()
+
+
 def later() -> datetime:
     """A time after everything."""
     return datetime.now(UTC) + timedelta(days=1)
-
-
-def row_count(storage: MemoryStorage) -> int:
-    """The number of all rows."""
-    return sum(
-        len(found)
-        for item in list_files(storage)
-        if (found := load_file(storage, item)) is not None
-    )
 
 
 def test_a_deep_check_names_chunks_whose_bytes_have_changed(storage: MemoryStorage) -> None:
@@ -103,24 +110,6 @@ def test_an_incremental_collection_does_too(storage: MemoryStorage) -> None:
     repo.space.collect_garbage(later(), incremental=True, unsafe_minimum_age=AT_ONCE)
     assert row_count(storage) == 0
     assert not files(storage)
-
-
-def test_a_clone_of_all_has_them_and_that_of_a_version_only_its_own(
-    storage: MemoryStorage, spec: int
-) -> None:
-    repo = make(storage, spec)
-    write(repo, "a", VALUES)
-    repo.audit.analyze()
-    write(repo, "a", VALUES + 1)
-    repo.audit.analyze()
-    whole, part = MemoryStorage(), MemoryStorage()
-    clone(repo, whole)
-    clone(repo.readonly_session("main"), part)
-    assert (row_count(whole), row_count(part)) == (18, 9)
-    for place in (whole, part):
-        copy = Repository.open(place)
-        assert known(copy, "a", COORDS).known.all()
-        require_true(known(copy, "a", COORDS), VALUES + 1, COORDS, (3, 3))
 
 
 def test_purging_erases_what_they_tell(storage: MemoryStorage, spec: int) -> None:
@@ -209,33 +198,6 @@ def test_an_analysis_during_a_purge_does_not_tell_what_was_erased(
     # The next one begins with what is there.
     assert Repository.open(storage).audit.analyze().chunks == 9
     assert row_count(storage) == 9
-
-
-def test_whoever_writes_after_the_erasure_does_not_tell_it_either(
-    storage: MemoryStorage,
-) -> None:
-    repo = make(storage)
-    write(repo, "secret", VALUES)
-    write(repo, "other", VALUES + 1)
-    repo.audit.analyze("main", "/other")
-    state = repo.readonly_session("main").state
-    decoding = decoding_of(state.array("/secret"))
-    assert decoding is not None
-
-    def erase() -> None:
-        Repository.open(storage).space.purge("secret", confirm="secret", unsafe_minimum_age=AT_ONCE)
-
-    held: dict[bytes, list[StructRows]] = {}
-    for answer in (
-        rows for item in list_files(storage) if (rows := load_file(storage, item)) is not None
-    ):
-        held.setdefault(decoding.id, []).append(answer)
-    told = np.concatenate(held[decoding.id])
-    told["owner"][:, 0] ^= 1  # rows of somebody who analyzed what is erased now
-    erase()
-    assert not store_rows(state.context, {decoding.id: [told]}, state.base_id)
-    assert row_count(storage) == 9
-    assert known(Repository.open(storage), "other", COORDS).known.all()
 
 
 def test_collection_takes_rows_of_virtual_chunks_that_no_manifest_has(
