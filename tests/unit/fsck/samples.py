@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from frazil.flatbuf.reader import Buffer, Table
@@ -96,6 +97,14 @@ def make(storage: Storage, spec: int) -> Repository:
         moving.commit("moved")
     commit(repository, "last", {"a__c__5": CHUNK[::-1], "g__zarr.json": group_document(n=3)})
     return repository
+
+
+@cache
+def healthy(spec: int) -> MemoryStorage:
+    """The repository that tests copy."""
+    storage = MemoryStorage()
+    make(storage, spec)
+    return storage
 
 
 def copy(storage: Storage) -> MemoryStorage:
