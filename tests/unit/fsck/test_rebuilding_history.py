@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from frazil.commit.base import OVERWRITTEN
-from frazil.errors import (
-    FormatError,
-)
+from frazil.commit.config_file import CONFIG_KEY
+from frazil.errors import FormatError
 from frazil.formats.snapshot import encode_snapshot
+from frazil.formats.txlog import encode_log
 from frazil.fsck import Code, fsck, repair
 from frazil.fsck.plans import Action
+from frazil.fsck.rebuilding_history import (
+    NO_CONFIG,
+    TipChoice,
+    choose_tip,
+    difference_log,
+    fix_config_file,
+    rebuild_refs,
+)
+from frazil.fsck.repo_rules import RefFiles
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
+from frazil.maintenance.file_history import FileHistory, KnownSnapshot
+from frazil.model.history import SnapshotEntry
 from frazil.repository import Repository
 from frazil.storage.assets import log_key, snapshot_key
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from tests.support.nodes import group_document
-from tests.unit.fsck.defects import (
-    MAIN_FILE,
-)
+from tests.unit.fsck.defects import MAIN_FILE
 from tests.unit.fsck.repairs import actions, kept_aside, mended, state_of, v1, v2
-from tests.unit.fsck.samples import CHUNK, Sick, commit
+from tests.unit.fsck.samples import CHUNK, Sick, commit, files_of
 
 
 @v1
@@ -159,3 +169,76 @@ def test_a_missing_log_is_made_of_the_difference(sick: Sick) -> None:
     plan = mended(sick)
     assert actions(plan) == [Action.WRITE_LOG]
     assert sick.repository.diff(**span) == before
+
+
+# --- single decisions ---
+
+
+def entries(*rows: tuple[SnapshotId, SnapshotId | None, int]) -> dict[SnapshotId, SnapshotEntry]:
+    """A history: snapshots, their parents and their times."""
+    return {one: SnapshotEntry(one, parent, time, "", {}) for one, parent, time in rows}
+
+
+A, B, C, D = (SnapshotId(bytes([number]) * 12) for number in range(1, 5))
+
+
+def test_a_lost_branch_was_at_the_newest_end_that_no_other_ref_needs() -> None:
+    known = entries((A, None, 1), (B, A, 2), (C, A, 3), (D, C, 4))
+    assert choose_tip(known, []) == TipChoice(D, (B,))
+    assert choose_tip(known, [D]) == TipChoice(B)
+    assert choose_tip(known, [C]) == TipChoice(D, (B,))  # it goes on after C
+
+
+def test_where_all_ends_are_needed_any_of_them_may_have_been_it() -> None:
+    known = entries((A, None, 1), (B, A, 2), (C, A, 3))
+    assert choose_tip(known, [B, C]) == TipChoice(C, (B,))
+    assert choose_tip({}, [B]) is None
+
+
+def test_refs_are_made_again_main_first_and_each_at_an_end_of_its_own() -> None:
+    known = entries((A, None, 1), (B, A, 2), (C, A, 3))
+    assets = files_of(MemoryStorage(), 1).assets
+    read = {one: KnownSnapshot(entry, ()) for one, entry in known.items()}
+    history = FileHistory(assets, read)
+    refs = RefFiles(damaged={"dev": "refs/branch.dev/ref.json"})
+    steps, losses = rebuild_refs(refs, history, {}, encoded=False)
+    assert [(step.target, step.facts) for step in steps] == [
+        (MAIN_FILE, {"branch": "main", "snapshot": str(C)}),
+        ("refs/branch.dev/ref.json", {"branch": "dev", "snapshot": str(B)}),
+    ]
+    assert len(losses) == 1
+    assert str(B) in losses[0]
+    steps, losses = rebuild_refs(refs, history, {"main": B}, encoded=False)
+    assert [step.facts["snapshot"] for step in steps] == [str(B), str(C)]
+    assert losses == []
+    assert rebuild_refs(refs, FileHistory(assets), {}, encoded=False)[0] == []
+
+
+def test_a_configuration_is_taken_from_the_newest_backup_that_can_be_read() -> None:
+    storage = MemoryStorage()
+    assert fix_config_file(storage) is None
+    storage.put(CONFIG_KEY, b"inline_chunk_threshold_bytes: 4\n")
+    assert fix_config_file(storage) is None
+    storage.put(CONFIG_KEY, b"caching: [1, 2")
+    nothing = fix_config_file(storage)
+    assert nothing is not None
+    assert (nothing.blob, nothing.step.facts) == (NO_CONFIG, {"backup": None})
+    for name, blob in (("3", b"{}"), ("2", b"inline_chunk_threshold_bytes: 5\n"), ("1", b"[1")):
+        storage.put(f"{OVERWRITTEN}{CONFIG_KEY}.{name}", blob)
+    older = fix_config_file(storage)
+    assert older is not None
+    assert older.blob == b"inline_chunk_threshold_bytes: 5\n"
+    assert older.step.facts == {"backup": f"{OVERWRITTEN}{CONFIG_KEY}.2"}
+
+
+def test_a_log_made_of_a_difference_is_the_one_that_was_written(sick: Sick) -> None:
+    files = files_of(sick.storage, sick.spec)
+    for one, parent in pairwise(sick.history):
+        made = difference_log(sick.snapshot(parent), sick.snapshot(one), files)
+        assert made is not None
+        assert encode_log(made, spec=sick.spec) == encode_log(sick.log(one), spec=sick.spec)
+    sick.delete(sick.manifest_key())
+    files = files_of(sick.storage, sick.spec)
+    third = sick.find("third")
+    before = sick.history[sick.history.index(third) + 1]
+    assert difference_log(sick.snapshot(before), sick.snapshot(third), files) is None
