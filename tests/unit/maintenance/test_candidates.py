@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 
 from frazil.bulk.write import write_region
+from frazil.ids import SnapshotId
+from frazil.maintenance.candidates import (
+    PHASES,
+    of_everything,
+    of_expired,
+    of_snapshots,
+    unused_attribute_files,
+)
+from frazil.maintenance.walk import WalkLimits, native_chunks
 from frazil.model.config import RepositoryConfig
 from frazil.repository import Repository
+from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.generations import Spec, needs_expiry
+from tests.support.nodes import group_document, write_keys
 from tests.unit.maintenance.samples import (
     expired,
     keys,
@@ -144,3 +157,79 @@ def test_a_pack_stays_while_one_of_its_chunks_is_needed(storage: MemoryStorage, 
     repo.space.collect_planned(plan, unsafe_minimum_age=AT_ONCE)
     assert np.asarray(repo.readonly_session("main").array("a")[:]).tolist() == [30] * 7 + [8]
     check_repository(repo)
+
+
+# --- the candidates themselves ---
+
+
+def candidates_of(repo: Repository, **options: int) -> dict[str, set[str]]:
+    """Keys of everything that is old, by folder."""
+    found = of_everything(context_of(repo), later(), **options)
+    parts = (found.snapshots, found.logs, found.manifests)
+    chunks = found.chunks(found.manifests)
+    return {part.prefix: set(part.keys()) for part in (*parts, chunks)}
+
+
+def test_everything_old_with_the_name_of_an_id_is_a_candidate(
+    storage: MemoryStorage, spec: Spec
+) -> None:
+    repo = make(storage, spec)
+    put(repo, 0, 1)
+    expected = {folder: keys(storage, folder) for folder in PHASES}
+    storage.put("chunks/notes.txt", b"hello")
+    assert candidates_of(repo) == expected
+    assert candidates_of(repo, at_once=1) == expected
+    early = of_everything(context_of(repo), datetime.now(UTC) - timedelta(hours=1))
+    assert len(early.snapshots) == len(early.chunks(early.manifests)) == 0
+
+
+def test_a_disk_is_asked_for_ages_of_snapshots_alone(tmp_path: Path) -> None:
+    repo = make(LocalStorage(tmp_path), 1)
+    put(repo, 0, 1)
+    found = of_everything(context_of(repo), datetime.now(UTC) - timedelta(hours=1))
+    assert (len(found.snapshots), len(found.old_snapshots)) == (0, 0)
+    assert (len(found.manifests), found.manifests.is_measured) == (1, False)
+
+
+def test_what_snapshots_need_is_a_candidate_with_them(storage: MemoryStorage, spec: Spec) -> None:
+    repo = make(storage, spec)
+    first, second = put(repo, 0, 1), put(repo, 1, 2)
+    found = of_snapshots(
+        context_of(repo), [SnapshotId.parse(first)], later(), WalkLimits(), native_chunks
+    )
+    assert found.snapshots.keys() == [f"snapshots/{first}"]
+    assert found.logs.keys() in ([], [f"transactions/{first}"])
+    named = {f"manifests/{file.id}" for file in repo.list_manifest_files(first)}
+    assert set(found.manifests.keys()) == named
+    assert len(found.chunks(found.manifests)) == 1
+    # Chunks go with manifests that are garbage, and none of them is.
+    assert len(found.chunks(found.manifests.part(0, 0))) == 0
+    assert second not in str(found.snapshots.keys())
+
+
+def test_snapshots_whose_files_are_gone_are_no_candidates(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    wanted = [SnapshotId.random()]
+    found = of_snapshots(context_of(repo), wanted, later(), WalkLimits(), native_chunks)
+    assert len(found.snapshots) == len(found.manifests) == 0
+    assert len(found.chunks(found.manifests)) == 0
+
+
+def test_expiry_is_known_without_its_backup_as_far_as_logs_tell(storage: MemoryStorage) -> None:
+    repo, lost = with_lost(storage, 2)
+    storage.delete_many([*keys(storage, "overwritten/")])
+    found = of_expired(context_of(repo), later(), WalkLimits(), native_chunks)
+    assert {f"snapshots/{one}" for one in lost} <= set(found.snapshots.keys())
+
+
+def test_attribute_files_that_no_snapshot_names_are_unused(storage: MemoryStorage) -> None:
+    repo = Repository.create(storage, spec_version="g1")
+    session = repo.writable_session("main")
+    write_keys(session, {"zarr.json": group_document(long="x" * 5000)})
+    session.commit("long")
+    context = context_of(repo)
+    assert len(keys(storage, "a/")) == 1
+    assert unused_attribute_files(context, later()) == []
+    storage.put("a/left.parquet", b"of a session that never committed")
+    assert [item.key for item in unused_attribute_files(context, later())] == ["a/left.parquet"]
+    assert unused_attribute_files(context, datetime.now(UTC) - timedelta(hours=1)) == []
