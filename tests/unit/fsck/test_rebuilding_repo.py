@@ -7,10 +7,7 @@ from dataclasses import replace
 import pytest
 
 from frazil.commit.base import OVERWRITTEN
-from frazil.errors import (
-    FormatError,
-    SnapshotNotFoundError,
-)
+from frazil.errors import FormatError, SnapshotNotFoundError
 from frazil.formats.repo_info import REPO_KEY
 from frazil.formats.snapshot import encode_snapshot
 from frazil.formats.txlog import encode_log

@@ -8,20 +8,14 @@ from pathlib import Path
 import pytest
 import zarr
 
-from frazil.errors import (
-    ConflictError,
-    FormatError,
-    InvalidInputError,
-)
+from frazil.errors import ConflictError, FormatError, InvalidInputError
 from frazil.fsck import Code, RepairPlan, fsck, repair
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId
 from frazil.repository import Repository
 from frazil.storage.assets import snapshot_key
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import array_document, group_document
-from tests.unit.fsck.defects import (
-    chunk_of,
-)
+from tests.unit.fsck.defects import chunk_of
 from tests.unit.fsck.repairs import objects
 from tests.unit.fsck.samples import CHUNK, Sick, commit
 

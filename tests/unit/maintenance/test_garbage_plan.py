@@ -17,13 +17,7 @@ from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository, garbage_of
 from tests.support.generations import SAME_KEYS, Spec, spec_id
 from tests.support.stepping import InterruptedStorage, Moment
-from tests.unit.maintenance.samples import (
-    expired,
-    later,
-    make,
-    put,
-    values,
-)
+from tests.unit.maintenance.samples import expired, later, make, put, values
 
 
 @pytest.fixture(params=SAME_KEYS, ids=spec_id)
