@@ -137,15 +137,14 @@ def test_what_was_put_aside_of_the_same_objects_goes_too(storage: MemoryStorage)
     assert keys(storage, "trash/") == {f"trash/some/{chunk_key(other)}"}
 
 
-def test_an_object_that_another_erasure_changes_meanwhile_keeps_both_changes() -> None:
+def test_bytes_that_another_erasure_takes_meanwhile_do_not_come_back() -> None:
     inner = MemoryStorage()
     name = pack(inner, b"aaabbbccc")
-    keep(inner, (OTHER, NativeRef(name, 0, 3)))
-    plan = planned(inner, NativeRef(name, 3, 3), NativeRef(name, 6, 3))
-    meddled = InterruptedStorage(
-        inner,
-        [Moment("put_if", "chunks/", lambda: inner.put(chunk_key(name), b"aaabbb\0\0\0"))],
-    )
+    for start in (0, 6):
+        keep(inner, (OTHER, NativeRef(name, start, 3)))
+    plan = planned(inner, NativeRef(name, 3, 3))
+    others = Moment("put_if", "chunks/", lambda: inner.put(chunk_key(name), b"aaabbb\0\0\0"))
+    meddled = InterruptedStorage(inner, [others])
     erase(meddled, plan)
     assert meddled.is_over
     assert inner.get(chunk_key(name)) == b"aaa" + bytes(6)

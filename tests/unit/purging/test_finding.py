@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import zarr
 
-from frazil.errors import NodeNotFoundError
+from frazil.errors import FormatError, InvalidInputError, NodeNotFoundError
 from frazil.flatbuf.tuning import KEPT_NODES
 from frazil.formats.envelope import FileKind, unseal
 from frazil.fsck import repair
+from frazil.ids import INITIAL_SNAPSHOT_ID, NodeId, SnapshotId
+from frazil.model.history import Move, TransactionLog
+from frazil.model.nodes import ArrayNode, Dimension
+from frazil.purging.finding import encoding_digest, find, known_history, mentions
+from frazil.purging.records import PurgeTarget
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
+from tests.support.generations import OLD, Spec
+from tests.support.nodes import array_document, group_document, write_keys
 from tests.unit.maintenance.samples import keys, later, written_at
 from tests.unit.purging.samples import NEEDLE, assert_open_is_as_before, assert_whole, blobs, make
 
@@ -125,3 +134,115 @@ def test_bytes_of_a_node_that_only_expired_snapshots_had_go_too() -> None:
     assert repo.space.purge("s/x", confirm="s/x", unsafe_minimum_age=AT_ONCE).is_proved
     assert not telling(storage)
     assert_whole(repo)
+
+
+# --- single rules ---
+
+
+def target(path: str, **fields: object) -> PurgeTarget:
+    return PurgeTarget(path, **fields)  # type: ignore[arg-type]
+
+
+def test_a_path_that_no_snapshot_ever_had_is_named(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    with pytest.raises(NodeNotFoundError, match="'/secret'"):
+        find(context_of(repo), target("/secret"))
+
+
+def test_what_holds_it_is_told_apart(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    found = find(context_of(repo), target("/group/secret"))
+    assert found.paths == {"/group/secret"}
+    assert (found.loose, found.sources, found.logs) == (set(), set(), set())
+    assert len(found.affected) == 5
+    assert INITIAL_SNAPSHOT_ID not in found.affected
+    assert found.chunks == 4 + 4  # of the manifests of two commits
+    assert len(found.ranges.rows()) == 6  # two chunks were written twice
+    assert found.tainted <= keys(storage, "manifests/")
+    assert found.seen == keys(storage, "snapshots/")
+
+
+def test_a_region_touches_only_snapshots_with_chunks_of_it(
+    storage: MemoryStorage, spec: int
+) -> None:
+    repo = make(storage, spec)
+    tip = SnapshotId.parse(repo.lookup_branch("main"))
+    found = find(context_of(repo), target("/open", region=((6, 8),)))
+    assert tip in found.affected
+    first = [info.id for info in repo.ancestry(branch="main")][-2]
+    assert SnapshotId.parse(first) in found.affected
+    nothing = find(context_of(repo), target("/open", region=((100, 200),)))
+    assert (nothing.affected, nothing.tainted, nothing.chunks) == (set(), set(), 0)
+
+
+def test_files_that_an_erasure_wrote_are_passed_over(storage: MemoryStorage, spec: int) -> None:
+    context = context_of(make(storage, spec))
+    own = [*keys(storage, "manifests/"), *keys(storage, "snapshots/")]
+    found = find(context, target("/group/secret"), own)
+    assert (found.seen, found.tainted, found.chunks) == (set(), set(), 0)
+
+
+def test_a_region_must_fit_the_array(storage: MemoryStorage) -> None:
+    context = context_of(make(storage, 2))
+    with pytest.raises(InvalidInputError, match="'/open' has 1 axes, the region 2"):
+        find(context, target("/open", region=((0, 1), (0, 1))))
+    secret = array_document(2, codecs=[{"name": "secret"}])
+    session = Repository.open(storage).writable_session("main")
+    write_keys(session, {"odd/zarr.json": secret})
+    session.commit("unknown codecs")
+    with pytest.raises(InvalidInputError, match="purge the whole array"):
+        find(context_of(Repository.open(storage)), target("/odd", region=((0, 1),)))
+
+
+@pytest.mark.parametrize("place", [None, [], {"a": ["x", {"b": 1}]}])
+def test_metadata_that_names_a_rewritten_snapshot_makes_its_own_one_too(
+    storage: MemoryStorage, place: object
+) -> None:
+    repo = make(storage, 2)
+    first = [info.id for info in repo.ancestry(branch="main")][-2]
+    repo.create_branch("aside", str(INITIAL_SNAPSHOT_ID))
+    session = repo.writable_session("aside")
+    write_keys(session, {"zarr.json": group_document()})
+    named = {"deep": {"list": [place, first]}}
+    made = session.commit("names another", named)
+    session = repo.writable_session("aside")
+    write_keys(session, {"x/zarr.json": group_document()})
+    other = session.commit("names nothing", {"deep": place})
+    affected = find(context_of(repo), target("/group/secret")).affected
+    assert SnapshotId.parse(made) in affected
+    assert SnapshotId.parse(other) not in affected  # nor are descendants, which spec 2 leaves
+
+
+def test_the_encoding_is_what_the_bytes_of_chunks_mean() -> None:
+    def digest(**fields: object) -> bytes:
+        document = array_document(4, **fields)  # type: ignore[arg-type]
+        node = ArrayNode(NodeId.random(), "/a", document, (Dimension(4, 4),), None, ())
+        return encoding_digest(node)
+
+    assert digest() == digest(attributes={"title": "x"}) == digest(shape=[9])
+    others = [digest(data_type="int8"), digest(fill_value=1), digest(chunks=(2,))]
+    assert len({digest(), *others}) == 4
+
+
+def test_a_log_mentions_nodes_in_any_of_its_lists() -> None:
+    one, other = NodeId(b"one....."), NodeId(b"other...")
+    moved = (Move("/a", "/b", one, True),)
+    chunks = {one: np.zeros((1, 1), np.uint32)}
+    for fields in (
+        {"new_arrays": (one,)},
+        {"deleted_groups": (one,)},
+        {"updated_groups": (other, one)},
+        {"updated_chunks": chunks},
+        {"moved_nodes": moved},
+    ):
+        log = TransactionLog(SnapshotId.random(), **fields)  # type: ignore[arg-type]
+        assert mentions(log, frozenset({one}))
+        assert not mentions(log, frozenset({NodeId(b"nobody..")}))
+    assert not mentions(TransactionLog(SnapshotId.random()), frozenset({one}))
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_older_generations_must_be_upgraded_first(storage: MemoryStorage, old: Spec) -> None:
+    repo = Repository.create(storage, spec_version=old)
+    with pytest.raises(FormatError, match="must be upgraded"):
+        known_history(context_of(repo))

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 
 from frazil.bulk.write import write_region
+from frazil.commit.by_ref_file import RefFileRefs
 from frazil.errors import NodeNotFoundError, SnapshotNotFoundError
+from frazil.ids import SnapshotId
 from frazil.model.config import RepositoryConfig
+from frazil.purging.finding import PurgeMatches, find
+from frazil.purging.moving_refs import is_known, move_refs, ref_targets
+from frazil.purging.records import PurgeTarget
+from frazil.purging.rewriting import Rewriter
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
+from frazil.transaction.context import Context
+from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.nodes import array_document, contents, write_keys
@@ -130,3 +139,79 @@ def test_an_expiry_brings_nothing_back_that_was_erased_meanwhile() -> None:
         with pytest.raises(NodeNotFoundError):
             Repository.open(place).space.purge("/a", dry_run=True)
     assert call > 10
+
+
+# --- single rules ---
+
+
+def rewritten(repo: Repository) -> tuple[Context, PurgeMatches, Rewriter]:
+    """A history without the secret, to which no ref has gone over yet."""
+    context = context_of(repo)
+    found = find(context, PurgeTarget("/group/secret"))
+    rewriter = Rewriter.of(context, found)
+    rewriter.write(found)
+    return context, found, rewriter
+
+
+def test_all_refs_and_all_of_history_go_over(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    repo.create_tag("deleted", repo.lookup_branch("dev"))
+    repo.delete_tag("deleted")
+    before = {name: repo.lookup_branch(name) for name in ("main", "dev")}
+    messages = [info.message for info in repo.ancestry(branch="main")]
+    context, found, rewriter = rewritten(repo)
+    assert is_known(context, found, rewriter)
+    assert move_refs(context, found, rewriter)
+    new = {str(old): str(one) for old, one in rewriter.ids.items()}
+    for name, tip in before.items():
+        assert repo.lookup_branch(name) == new[tip]
+    assert [info.message for info in repo.ancestry(branch="main")] == messages
+    if isinstance(context.refs, RefFileRefs):
+        assert ref_targets(context.refs).isdisjoint(rewriter.ids)
+    assert move_refs(context, found, rewriter)  # once more changes nothing
+    assert {info.id for info in repo.ancestry(branch="main")}.isdisjoint(new)
+
+
+def test_a_commit_that_was_not_looked_at_is_noticed(storage: MemoryStorage, spec: int) -> None:
+    repo = make(storage, spec)
+    context, found, rewriter = rewritten(repo)
+    session = Repository.open(storage).writable_session("main")
+    write_region(session, "open", slice(0, 2), 5)
+    tip = session.commit("meanwhile")
+    assert not is_known(context, found, rewriter)
+    assert not move_refs(context, found, rewriter)
+    assert repo.lookup_branch("main") == tip
+
+
+def test_with_a_repo_object_nothing_moves_unless_all_does(storage: MemoryStorage) -> None:
+    repo = make(storage, 2)
+    context, found, rewriter = rewritten(repo)
+    session = Repository.open(storage).writable_session("dev")
+    write_region(session, "open", slice(0, 2), 5)
+    session.commit("meanwhile")
+    before = storage.get("repo")
+    assert not move_refs(context, found, rewriter)
+    assert storage.get("repo") == before
+
+
+def test_a_snapshot_file_that_no_ref_leads_to_counts_where_refs_are_files(
+    storage: MemoryStorage,
+) -> None:
+    repo = make(storage, 1)
+    context, found, rewriter = rewritten(repo)
+    one = context.assets.snapshot(SnapshotId.parse(repo.lookup_branch("main")))
+    context.assets.save_snapshot(replace(one, id=SnapshotId.random()))
+    assert not is_known(context, found, rewriter)  # somebody may just make a ref to it
+
+
+def test_targets_of_deleted_tags_count(storage: MemoryStorage) -> None:
+    repo = make(storage, 1)
+    other = repo.lookup_branch("dev")
+    repo.create_tag("gone", other)
+    repo.delete_tag("gone")
+    repo.delete_branch("dev")
+    refs = context_of(repo).refs
+    assert isinstance(refs, RefFileRefs)
+    assert ref_targets(refs) == {
+        SnapshotId.parse(one) for one in (other, repo.lookup_branch("main"), repo.lookup_tag("v1"))
+    }

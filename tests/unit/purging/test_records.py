@@ -7,13 +7,7 @@ import pytest
 
 from frazil.bulk.grid import layout_of
 from frazil.errors import ErrorKind, InvalidInputError
-from frazil.purging.records import (
-    CellRanges,
-    PurgeReport,
-    PurgeTarget,
-    Verification,
-    parse_region,
-)
+from frazil.purging.records import CellRanges, PurgeReport, PurgeTarget, Verification, parse_region
 from tests.support.nodes import array_document
 
 

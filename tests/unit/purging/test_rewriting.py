@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,21 @@ import zarr
 import frazil
 from frazil.bulk.write import write_region
 from frazil.commit.base import Publication, now_micros
+from frazil.errors import SessionStateError
 from frazil.ids import ManifestId, SnapshotId
 from frazil.model.config import RepositoryConfig
-from frazil.model.history import Snapshot, TransactionLog
+from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, ManifestRef
+from frazil.purging.finding import PurgeMatches, find, mentions
+from frazil.purging.records import CellRanges, PurgeTarget
+from frazil.purging.rewriting import Rewriter
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
+from frazil.transaction.working import WorkingState
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
+from tests.unit.maintenance.samples import keys
 from tests.unit.purging.samples import (
     NEEDLE,
     SECRET,
@@ -167,3 +174,85 @@ def test_virtual_chunks_lose_their_references_and_keep_their_sources(tmp_path: P
     assert repo.space.purge("v", confirm="v", unsafe_minimum_age=AT_ONCE).is_proved
     assert NEEDLE in source.read_bytes()
     check_repository(repo)
+
+
+# --- single rules ---
+
+
+def rewriter_of(
+    storage: MemoryStorage, spec: int, region: CellRanges | None = None
+) -> tuple[Repository, PurgeMatches, Rewriter]:
+    repo = make(storage, spec)
+    found = find(context_of(repo), PurgeTarget("/group/secret", region))
+    return repo, found, Rewriter.of(context_of(repo), found)
+
+
+def test_snapshots_are_called_by_their_new_ids_wherever_metadata_names_them(
+    storage: MemoryStorage,
+) -> None:
+    _, _, rewriter = rewriter_of(storage, 2)
+    old, new, other = (SnapshotId.random() for _ in range(3))
+    rewriter.ids[old] = new
+    given = {"a": str(old), "b": [str(other), {"c": [str(old), 1, None]}], str(old): "x"}
+    assert rewriter.relinked(given) == {
+        "a": str(new),
+        "b": [str(other), {"c": [str(new), 1, None]}],
+        str(old): "x",
+    }
+    assert rewriter.renamed(old) == new
+    assert rewriter.renamed(other) == other
+    assert rewriter.renamed(None) is None
+
+
+def test_history_records_new_ids_parents_and_logs(storage: MemoryStorage) -> None:
+    _, _, rewriter = rewriter_of(storage, 2)
+    old, new, parent, log = (SnapshotId.random() for _ in range(4))
+    rewriter.ids |= {old: new, parent: old, log: parent}
+    entry = SnapshotEntry(old, parent, 7, "why", {"of": str(parent)}, (log,))
+    assert rewriter.entry(entry) == SnapshotEntry(new, old, 7, "why", {"of": str(old)}, (parent,))
+    kept = SnapshotEntry(SnapshotId.random(), parent, 7, "why", {"of": str(parent)})
+    assert rewriter.entry(kept) == replace(kept, parent_id=old)  # its file is as it was
+
+
+def test_new_files_hold_nothing_of_it_and_the_rest(storage: MemoryStorage, spec: int) -> None:
+    repo, found, rewriter = rewriter_of(storage, spec)
+    before = keys(storage)
+    rewriter.write(found)
+    assert keys(storage) == before | rewriter.written.keys()
+    assert rewriter.ids.keys() == found.affected
+    assets, gone = context_of(repo).assets, found.target.nodes
+    for old, new in rewriter.ids.items():
+        was, made = assets.snapshot(old), assets.snapshot(new)
+        assert [node.path for node in made.nodes] == ["/", "/group", "/open"]
+        assert (made.message, made.flushed_at) == (was.message, was.flushed_at)
+        log = assets.log(new)
+        assert log is not None
+        assert not mentions(log, gone)
+    rewriter.write(found)  # what is written already is not written again
+    assert keys(storage) == before | rewriter.written.keys()
+
+
+def test_a_chunk_that_lies_in_the_region_as_a_whole_is_dropped(
+    storage: MemoryStorage, spec: int
+) -> None:
+    repo, found, rewriter = rewriter_of(storage, spec, ((0, 3),))
+    before = keys(storage, "chunks/")
+    rewriter.write(found)
+    new = rewriter.ids[SnapshotId.parse(repo.lookup_branch("main"))]
+    state = WorkingState(context_of(repo), new)
+    table = state.table(state.array("/group/secret"))
+    assert table.coords[:, 0].tolist() == [1, 2, 3]
+    # Half of one chunk is left; two commits have written it, and each version is made once.
+    assert len(keys(storage, "chunks/") - before) == 2
+    assert len(rewriter.blanker.stored) == 2
+
+
+def test_an_erasure_that_took_too_long_looks_for_its_files(storage: MemoryStorage) -> None:
+    _, found, rewriter = rewriter_of(storage, 2)
+    rewriter.write(found)
+    lost = next(key for key in rewriter.written if key.startswith("snapshots/"))
+    storage.delete_many([lost])
+    rewriter.require_written()  # nothing so young is collected
+    rewriter.began -= timedelta(days=30).total_seconds()
+    with pytest.raises(SessionStateError, match="erase again"):
+        rewriter.require_written()
