@@ -10,6 +10,7 @@ from frazil.fsck.checking import read_history
 from frazil.fsck.findings import SHOWN_CHUNKS, Code
 from frazil.fsck.history import SnapshotNode
 from frazil.fsck.inspector import Inspector
+from frazil.fsck.snapshot_rules import ManifestUse
 from frazil.ids import ChunkId
 from frazil.model.chunks import ChunkTable, NativeRef
 from frazil.storage.assets import log_key, snapshot_key
@@ -76,7 +77,7 @@ def test_a_manifest_returns_each_object_once_with_the_longest_end(sick: Sick) ->
 
 
 def test_sources_are_told_only_if_they_are_to_be_asked(sick: Sick) -> None:
-    given = [(sick.manifest_id("/v"), set())]
+    given = [(sick.manifest_id("/v"), set[ManifestUse]())]
     [found] = inspector(sick).manifests(given)
     assert (found.virtual, dict(found.sources)) == (2, {})
     [found] = inspector(sick, virtual=True).manifests(given)

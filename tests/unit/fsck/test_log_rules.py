@@ -170,7 +170,7 @@ def test_logs_together_tell_what_each_of_them_does() -> None:
     first = log(new_groups=(A.id,), updated_chunks={A.id: np.array([[1]], np.uint32)})
     second = log(deleted_arrays=(B.id,), updated_chunks={A.id: np.array([[2]], np.uint32)})
     claims = claims_of([first, second])
-    assert (claims.new, claims.deleted) == ({A.id}, {B.id})
+    assert ({*claims.new}, {*claims.deleted}) == ({A.id}, {B.id})
     assert [part.tolist() for part in claims.chunks[A.id]] == [[[1]], [[2]]]
     assert not claims.is_empty
     assert claims_of([log()]).is_empty

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from frazil.arrays import U32
 from frazil.errors import FormatError
 from frazil.ids import ChunkId, NodeId, SnapshotId
 from frazil.merging import states
@@ -38,11 +39,11 @@ def table(*refs: ChunkRef | None) -> ChunkTable:
     return ChunkTable.from_refs(1, there)
 
 
-def coords(*places: int) -> states.U32:
+def coords(*places: int) -> U32:
     return np.array(places, np.uint32).reshape(-1, 1)
 
 
-def places(found: states.U32) -> list[int]:
+def places(found: U32) -> list[int]:
     return [int(row[0]) for row in found]
 
 

@@ -235,7 +235,7 @@ def test_a_log_mentions_nodes_in_any_of_its_lists() -> None:
         {"updated_chunks": chunks},
         {"moved_nodes": moved},
     ):
-        log = TransactionLog(SnapshotId.random(), **fields)  # type: ignore[arg-type]
+        log = TransactionLog(SnapshotId.random(), **fields)
         assert mentions(log, frozenset({one}))
         assert not mentions(log, frozenset({NodeId(b"nobody..")}))
     assert not mentions(TransactionLog(SnapshotId.random()), frozenset({one}))

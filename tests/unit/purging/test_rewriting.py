@@ -15,6 +15,7 @@ from frazil.bulk.write import write_region
 from frazil.commit.base import Publication, now_micros
 from frazil.errors import SessionStateError
 from frazil.ids import ManifestId, SnapshotId
+from frazil.model.chunks import NativeRef
 from frazil.model.config import RepositoryConfig
 from frazil.model.history import Snapshot, SnapshotEntry, TransactionLog
 from frazil.model.nodes import ArrayNode, ManifestRef
@@ -22,6 +23,7 @@ from frazil.purging.finding import PurgeMatches, find, mentions
 from frazil.purging.records import CellRanges, PurgeTarget
 from frazil.purging.rewriting import Rewriter
 from frazil.repository import Repository
+from frazil.storage.assets import chunk_key
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from frazil.transaction.working import WorkingState
@@ -232,10 +234,15 @@ def test_new_files_hold_nothing_of_it_and_the_rest(storage: MemoryStorage, spec:
     assert keys(storage) == before | rewriter.written.keys()
 
 
-def test_a_chunk_that_lies_in_the_region_as_a_whole_is_dropped(
+def test_a_chunk_that_lies_in_the_region_as_a_whole_is_dropped_unread(
     storage: MemoryStorage, spec: int
 ) -> None:
     repo, found, rewriter = rewriter_of(storage, spec, ((0, 3),))
+    for session in (repo.readonly_session("main"), repo.readonly_session(tag="v1")):
+        state = session.state
+        ref = state.chunk_ref(state.array("/group/secret"), (0,))
+        assert isinstance(ref, NativeRef)
+        storage.delete_many([chunk_key(ref.chunk_id)])
     before = keys(storage, "chunks/")
     rewriter.write(found)
     new = rewriter.ids[SnapshotId.parse(repo.lookup_branch("main"))]
