@@ -13,6 +13,7 @@ from frazil.formats.snapshot import encode_snapshot
 from frazil.formats.txlog import encode_log
 from frazil.fsck import fsck, repair
 from frazil.fsck.plans import Action
+from frazil.fsck.rebuilding_repo import FORK
 from frazil.ids import SnapshotId
 from frazil.storage.assets import log_key, snapshot_key
 from tests.unit.fsck import defects
@@ -98,6 +99,19 @@ def test_commits_that_may_have_lost_a_race_get_branches_of_their_own(sick: Sick)
     assert sum("may never have been committed" in loss for loss in plan.losses) == 2
     messages = {next(sick.repository.ancestry(branch=name)).message for name in recovered}
     assert messages == {"won", "lost"}
+
+
+@v2
+def test_a_snapshot_of_a_forked_session_is_not_where_a_branch_goes_on(sick: Sick) -> None:
+    won = commit(sick.repository, "won", a__c__0=CHUNK)
+    fork = SnapshotId.random()
+    made = replace(sick.snapshot(), id=fork, message=FORK)
+    sick.storage.put(snapshot_key(fork), encode_snapshot(made, spec=2))
+    sick.storage.put(log_key(fork), encode_log(replace(sick.log(), id=fork), spec=2))
+    sick.storage.put(REPO_KEY, b"garbage")
+    repair(sick.storage, apply=True)
+    assert sick.repository.lookup_branch("main") == won
+    assert sick.repository.lookup_branch(f"recovered-{str(fork)[:8]}") == str(fork)
 
 
 @v2
