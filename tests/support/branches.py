@@ -10,7 +10,7 @@ from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.keyspace import KeySpace
-from tests.support.nodes import contents
+from tests.support.nodes import array_document, contents, group_document
 
 Edits = dict[str, bytes | None]
 
@@ -68,3 +68,22 @@ class Branches:
     def tip(self, branch: str) -> str:
         """Where a branch points."""
         return self.repository.lookup_branch(branch)
+
+
+def started(repo: Branches) -> Branches:
+    """Put the first commit into a repository, and branch from it."""
+    repo.commit(
+        "main",
+        {
+            "zarr.json": group_document(title="t", old=1),
+            "a/zarr.json": array_document(6, attributes={"units": "K", "old": 1}),
+            "a/c/0": b"a0",
+            "a/c/1": b"a1",
+            "g/zarr.json": group_document(),
+            "g/b/zarr.json": array_document(4, 4),
+            "g/b/c/0/0": b"b00",
+        },
+        "start",
+    )
+    repo.branch("dev")
+    return repo

@@ -17,7 +17,7 @@ from frazil.arrays import U8
 from frazil.ids import NodeId, crockford_many
 from frazil.maintenance.deleting import delete_keys
 from frazil.maintenance.id_sets import ID_WIDTH, RowSet
-from frazil.maintenance.listing import parse_names
+from frazil.maintenance.listing import find_ids
 from frazil.maintenance.space import NAME_WIDTH, RANGE_WIDTH
 from frazil.maintenance.trash import TRASH
 from frazil.purging.finding import PurgeMatches, all_ranges
@@ -162,9 +162,8 @@ def leftovers(storage: Storage, plan: Erasure) -> tuple[int, list[str]]:
 def unnamed_objects(storage: Storage) -> int:
     """Chunk objects that no manifest names."""
     start = len(CHUNKS)
-    names = [item.key[start:] for item in storage.list(CHUNKS)]
     listed = RowSet()
-    listed.add(parse_names([name for name in names if len(name) == 20]))
+    listed.add(find_ids(item.key[start:] for item in storage.list(CHUNKS)))
     named = RowSet()
     for _, _, rows in all_ranges(storage, listed):
         named.add(np.ascontiguousarray(rows[:, :ID_WIDTH]))

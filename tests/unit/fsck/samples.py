@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from frazil.flatbuf.reader import Buffer, Table
 from frazil.formats.envelope import HEADER, FileKind, seal, unseal
+from frazil.formats.generation import V1, V2
 from frazil.formats.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.formats.repo_info import REPO_KEY, decode_repo_info, encode_repo_info
 from frazil.formats.snapshot import decode_snapshot, encode_snapshot
 from frazil.formats.txlog import decode_log, encode_log
+from frazil.fsck.files import RepositoryFiles
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkTable
 from frazil.model.config import (
@@ -26,7 +29,7 @@ from frazil.model.config import (
 from frazil.model.history import RepoInfo, Snapshot, TransactionLog
 from frazil.model.nodes import ArrayNode, Node
 from frazil.repository import Repository
-from frazil.storage.assets import log_key, manifest_key, snapshot_key
+from frazil.storage.assets import Assets, log_key, manifest_key, snapshot_key
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 from tests.support.nodes import array_document, group_document, write_keys
@@ -96,6 +99,14 @@ def make(storage: Storage, spec: int) -> Repository:
         moving.commit("moved")
     commit(repository, "last", {"a__c__5": CHUNK[::-1], "g__zarr.json": group_document(n=3)})
     return repository
+
+
+@cache
+def healthy(spec: int) -> MemoryStorage:
+    """The repository that tests copy."""
+    storage = MemoryStorage()
+    make(storage, spec)
+    return storage
 
 
 def copy(storage: Storage) -> MemoryStorage:
@@ -278,3 +289,8 @@ class Sick:
     def write_info(self, **changes: Any) -> None:  # noqa: ANN401
         """Write the repo object with other fields."""
         self.storage.put(REPO_KEY, encode_repo_info(replace(self.info(), **changes)))
+
+
+def files_of(storage: Storage, spec: int = 2) -> RepositoryFiles:
+    """The files of a repository, or of one that is to be."""
+    return RepositoryFiles(Assets(storage, V2 if spec == 2 else V1, config()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from frazil.errors import RefNotFoundError, RepositoryNotFoundError
@@ -11,17 +9,9 @@ from frazil.fsck import RULES, Code, Level, Report, fsck, verify
 from frazil.storage.memory import MemoryStorage
 from tests.support.runners import Elsewhere
 from tests.unit.fsck.defects import DEFECTS, Defect
-from tests.unit.fsck.samples import Sick, copy, make
+from tests.unit.fsck.samples import Sick, copy, healthy
 
 CASES = [(each, spec) for each in DEFECTS for spec in each.specs]
-
-
-@cache
-def healthy(spec: int) -> MemoryStorage:
-    """The repository that all tests copy."""
-    storage = MemoryStorage()
-    make(storage, spec)
-    return storage
 
 
 def told(report: Report) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -260,6 +261,44 @@ def test_sources_without_leave_are_not_touched(tmp_path: Path) -> None:
     closed = repo.reopen(authorize_virtual_chunk_access={})
     [finding] = verify(closed, virtual=True).findings
     assert finding.code == Code.SOURCE_UNAUTHORIZED
+
+
+def test_sources_of_virtual_chunks_are_asked_if_that_is_wanted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("one", "two", "three"):
+        (data / f"{name}.bin").write_bytes(bytes(range(8)))
+    prefix = data.as_uri() + "/"
+    config = frazil.RepositoryConfig.default()
+    store = frazil.ObjectStoreConfig.LocalFileSystem(str(data))
+    config.set_virtual_chunk_container(frazil.VirtualChunkContainer(prefix, store))
+    allowed = {prefix: frazil.LocalFileSystemAccess}
+    repository = frazil.Repository.create(str(tmp_path / "repo"), config, allowed)
+    session = repository.writable_session("main")
+    zarr.create_array(
+        session.store, name="t", shape=(24,), chunks=(8,), dtype="u1", compressors=None
+    )
+    when = datetime.now(UTC) + timedelta(seconds=2)
+    for index, name in enumerate(("one", "two", "three")):
+        session.store.set_virtual_ref(
+            f"t/c/{index}", f"{prefix}{name}.bin", offset=0, length=8, checksum=when
+        )
+    session.commit("virtual")
+    report = fsck(repository, deep=True, virtual=True)
+    assert report.is_clean
+    assert (report.virtual_sources, report.decoded_chunks) == (3, 3)
+    (data / "one.bin").unlink()
+    (data / "two.bin").write_bytes(b"abc")
+    os.utime(data / "two.bin", (0, 0))
+    later = when.timestamp() + 3600
+    os.utime(data / "three.bin", (later, later))
+    assert fsck(repository).is_clean
+    found = fsck(repository, virtual=True)
+    assert found.codes() == {Code.SOURCE_UNREADABLE, Code.SOURCE_SHORT, Code.SOURCE_CHANGED}
+    unauthorised = frazil.Repository.open(str(tmp_path / "repo"))
+    report = fsck(unauthorised, virtual=True)
+    assert report.is_sound
+    assert report.codes() == {Code.SOURCE_UNAUTHORIZED}
 
 
 def test_inline_chunks_need_nothing() -> None:

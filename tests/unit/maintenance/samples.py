@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import zarr
 
+from frazil.bulk.write import write_region
 from frazil.commit.base import Publication, now_micros
 from frazil.ids import MAIN, ManifestId, NodeId, SnapshotId
 from frazil.model.chunks import ChunkRef, ChunkTable
@@ -55,6 +57,21 @@ def make(storage: Storage, spec: Spec) -> Repository:
     with repo.transaction(MAIN, message="array") as store:
         zarr.create_array(store, name="line", shape=(LENGTH,), chunks=(1,), dtype="i4")
     return repo
+
+
+def overwritten(path: Path) -> Repository:
+    """Two arrays of small chunks, once overwritten."""
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repository = Repository.create(path, config=config)
+    for value in (1, 2):
+        session = repository.writable_session("main")
+        for name in ("a", "b"):
+            zarr.create_array(
+                session.store, name=name, shape=(64,), chunks=(8,), dtype="f8", overwrite=True
+            )
+            write_region(session, name, ..., np.arange(1.0, 65) * value, packing=False)
+        session.commit(f"write {value}")
+    return repository
 
 
 def put(repo: Repository, index: int, value: int, branch: str = MAIN) -> str:

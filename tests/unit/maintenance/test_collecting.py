@@ -28,7 +28,9 @@ from frazil.transaction.opened import context_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.runners import Elsewhere
 from tests.support.stepping import InterruptedStorage, Moment
+from tests.unit.maintenance.samples import overwritten
 
 CONFIG = RepositoryConfig(inline_chunk_threshold_bytes=0)
 DAY = timedelta(days=1)
@@ -256,3 +258,24 @@ def test_a_new_snapshot_that_cannot_be_read_for_a_moment_keeps_what_it_needs(
         if call > len(faulty.calls):
             break
     assert failures > 5
+
+
+def test_garbage_found_by_a_runner(tmp_path: Path) -> None:
+    repository = overwritten(tmp_path / "repo")
+    repository.expire_snapshots(datetime.now(UTC) + timedelta(hours=1))
+    later, at_once = datetime.now(UTC) + timedelta(hours=1), timedelta(0)
+    here = repository.space.collect_garbage(later, unsafe_minimum_age=at_once, dry_run=True)
+    runner = Elsewhere()
+    found = repository.space.collect_garbage(
+        later, unsafe_minimum_age=at_once, dry_run=True, runner=runner
+    )
+    assert found.files == here.files
+    assert found.summary == here.summary
+    assert found.summary.chunks_deleted == 16
+    assert runner.items > 0
+    done = repository.space.collect_garbage(later, unsafe_minimum_age=at_once, runner=runner)
+    assert done.files == here.files
+    assert done.trash is None
+    assert repository.audit.fsck(deep=True).is_clean
+    again = repository.space.collect_garbage(later, unsafe_minimum_age=at_once, dry_run=True)
+    assert again.files == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from frazil.bulk.write import write_region
 from frazil.errors import ConflictError, InvalidInputError, NodeNotFoundError, StorageError
 from frazil.maintenance.compaction import Compaction, compact_chunks
 from frazil.model.config import RepositoryConfig
+from frazil.progress import Progress
 from frazil.repository import Repository
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
@@ -21,8 +23,9 @@ from frazil.testing.faulty import Fault, FaultyStorage, Trouble
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.generations import needs_expiry
+from tests.support.runners import Elsewhere
 from tests.support.stepping import InterruptedStorage, Moment
-from tests.unit.maintenance.samples import keys, later
+from tests.unit.maintenance.samples import keys, later, overwritten
 
 SHAPE, CHUNKS = (40, 40), (4, 4)
 CHUNK_BYTES = 4 * 4 * 8
@@ -251,3 +254,20 @@ def test_shares_that_make_no_sense(storage: MemoryStorage) -> None:
     for share in (0, 1.5, -1):
         with pytest.raises(InvalidInputError):
             repo.space.compact(min_dead_share=share)
+
+
+def test_compaction_by_a_runner(tmp_path: Path) -> None:
+    repository = overwritten(tmp_path / "repo")
+    runner = Elsewhere()
+    told: list[Progress] = []
+    done = repository.space.compact(metadata={"a": 1}, runner=runner, progress=told.append)
+    assert (done.arrays, done.chunks, done.objects_before, done.objects_after) == (2, 16, 16, 2)
+    assert runner.items == 2
+    assert told == [Progress("packs", done, 2) for done in range(3)]
+    tip = next(iter(repository.ancestry(branch="main")))
+    counts = {"rewritten-chunks": 16, "rewritten-bytes": done.bytes_rewritten}
+    assert {"a": 1, **counts, "where": "elsewhere"}.items() <= tip.metadata.items()
+    store = repository.readonly_session("main").store
+    for name in ("a", "b"):
+        array = zarr.open_array(store, path=name, mode="r")
+        np.testing.assert_array_equal(array[...], np.arange(1.0, 65) * 2)

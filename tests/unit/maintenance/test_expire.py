@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 
 import pytest
 
-from frazil.errors import ErrorKind, FormatError, ReadOnlyError, RefNotFoundError
+from frazil.errors import ErrorKind, FormatError, FrazilError, ReadOnlyError, RefNotFoundError
 from frazil.maintenance.expire import ExpiredWithFiles, expire, expire_with_files
 from frazil.model.history import RepoAvailability
 from frazil.model.values import RepoStatus
@@ -16,9 +18,11 @@ from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.transaction.opened import context_of
 from frazil.upgrade import upgrade_repository
+from tests.races.test_deleting import copy_of
 from tests.support.ages import AT_ONCE
 from tests.support.checks import check_repository
 from tests.support.generations import EXPIRING, Spec, spec_id
+from tests.support.nodes import group_document, write_keys
 from tests.support.stepping import InterruptedStorage, Moment, SteppingStorage
 from tests.unit.maintenance.samples import keys, later, make, messages, put, values, written_at
 
@@ -255,3 +259,60 @@ def test_expiry_is_refused_before_storage_is_asked_for_anything(old: Spec) -> No
         with pytest.raises(FormatError):
             act()
         assert not asked, name
+
+
+# --- the last snapshots of each branch are kept ---
+
+
+KEPT = 3
+
+
+def prepared(spec: Spec) -> tuple[MemoryStorage, str]:
+    """A repository with six commits, and the third of them."""
+    storage = MemoryStorage()
+    repo = Repository.create(storage, spec_version=spec)
+    ids = []
+    for number in range(6):
+        session = repo.writable_session("main")
+        write_keys(session, {f"g{number}/zarr.json": group_document()})
+        ids.append(session.commit(str(number)))
+    return storage, ids[2]
+
+
+@pytest.mark.parametrize("spec", [1, 2, "g1"])
+def test_a_branch_that_is_made_meanwhile_keeps_as_many_as_others(spec: Spec) -> None:
+    template, third = prepared(spec)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    made = 0
+    for call in count(1):
+        storage = copy_of(template)
+        done: list[bool] = []
+
+        def come(storage: MemoryStorage = storage, done: list[bool] = done) -> None:
+            with suppress(FrazilError):
+                Repository.open(storage).create_branch("old", third)
+                done.append(True)
+
+        slow = InterruptedStorage(storage)
+        repo = Repository.open(slow)
+        slow.before(call, come)
+        repo.space.expire(later, retain_last=KEPT)
+        if not slow.is_over:
+            break
+        assert messages(Repository.open(storage), "main")[:KEPT] == ["5", "4", "3"]
+        if done:
+            made += 1
+            assert messages(Repository.open(storage), "old")[:KEPT] == ["2", "1", "0"], call
+    assert made > 2
+
+
+@pytest.mark.parametrize("spec", [1, 2, "g1"])
+def test_an_expiry_tells_the_time_that_it_went_by(spec: Spec) -> None:
+    storage, _ = prepared(spec)
+    repo = Repository.open(storage)
+    oldest = [*repo.ancestry(branch="main")][KEPT - 1]
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for dry_run in (True, False):
+        told = repo.space.expire(later, retain_last=KEPT, dry_run=dry_run)
+        assert told.older_than == oldest.written_at
+    assert repo.space.expire(later, dry_run=True).older_than == later

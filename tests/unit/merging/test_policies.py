@@ -7,7 +7,7 @@ import pytest
 from frazil.errors import MergeConflictError
 from frazil.merging.records import MergeConflict
 from tests.support.branches import Branches, Edits
-from tests.unit.merging.test_merge import merged
+from tests.unit.merging.test_three_way import merged
 
 
 class TestPolicies:

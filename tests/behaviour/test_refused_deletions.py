@@ -17,6 +17,12 @@ from tests.support.ages import AT_ONCE
 from tests.unit.maintenance.samples import keys, later, make, put, values
 
 
+@pytest.fixture
+def storage() -> MemoryStorage:
+    """An empty place."""
+    return MemoryStorage()
+
+
 class Keeping(FaultyStorage):
     """A storage that deletes nothing below a prefix, as one without the permission to."""
 

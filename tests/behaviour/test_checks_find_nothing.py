@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -114,44 +113,6 @@ def test_nothing_is_found_after_packing_and_resizing(spec: int, tmp_path: Path) 
     assert report.decoded_chunks > 8
 
 
-def test_sources_of_virtual_chunks_are_asked_if_that_is_wanted(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    for name in ("one", "two", "three"):
-        (data / f"{name}.bin").write_bytes(bytes(range(8)))
-    prefix = data.as_uri() + "/"
-    config = frazil.RepositoryConfig.default()
-    store = frazil.ObjectStoreConfig.LocalFileSystem(str(data))
-    config.set_virtual_chunk_container(frazil.VirtualChunkContainer(prefix, store))
-    allowed = {prefix: frazil.LocalFileSystemAccess}
-    repository = frazil.Repository.create(str(tmp_path / "repo"), config, allowed)
-    session = repository.writable_session("main")
-    zarr.create_array(
-        session.store, name="t", shape=(24,), chunks=(8,), dtype="u1", compressors=None
-    )
-    when = datetime.now(UTC) + timedelta(seconds=2)
-    for index, name in enumerate(("one", "two", "three")):
-        session.store.set_virtual_ref(
-            f"t/c/{index}", f"{prefix}{name}.bin", offset=0, length=8, checksum=when
-        )
-    session.commit("virtual")
-    report = fsck(repository, deep=True, virtual=True)
-    assert_clean(report)
-    assert (report.virtual_sources, report.decoded_chunks) == (3, 3)
-    (data / "one.bin").unlink()
-    (data / "two.bin").write_bytes(b"abc")
-    os.utime(data / "two.bin", (0, 0))
-    later = when.timestamp() + 3600
-    os.utime(data / "three.bin", (later, later))
-    assert_clean(fsck(repository))
-    found = fsck(repository, virtual=True)
-    assert found.codes() == {Code.SOURCE_UNREADABLE, Code.SOURCE_SHORT, Code.SOURCE_CHANGED}
-    unauthorised = frazil.Repository.open(str(tmp_path / "repo"))
-    report = fsck(unauthorised, virtual=True)
-    assert report.is_sound
-    assert report.codes() == {Code.SOURCE_UNAUTHORIZED}
-
-
 @pytest.mark.parametrize("spec", OLD)
 def test_repositories_from_before_spec_1_are_checked_too(spec: str) -> None:
     storage = MemoryStorage()
@@ -169,53 +130,3 @@ def test_repositories_from_before_spec_1_are_checked_too(spec: str) -> None:
     report = fsck(storage)
     assert report.codes() == {Code.CHUNK_MISSING}
     assert report.findings[0].path == "/a"
-
-
-@pytest.mark.parametrize("spec", ["g1", "g2", "g2-msgpack", "g3"])
-def test_findings_name_the_files_of_older_generations(spec: str) -> None:
-    storage = MemoryStorage()
-    repository = frazil.Repository.create(storage, spec_version=spec)
-    commit(repository, "first", {"zarr.json": group_document(), "a/zarr.json": array_document(4)})
-    commit(repository, "second", {"a/c/0": b"a chunk"})
-    tip, where = repository.lookup_branch("main"), context_of(repository).key_in_place
-    snapshot = where(f"snapshots/{tip}")
-    manifest = where(f"manifests/{repository.list_manifest_files(tip)[0].id}")
-    opened = frazil.Repository.open(storage)
-    whole = {key: storage.get(key) or b"" for key in (snapshot, manifest)}
-    for key, blob in whole.items():
-        code = Code.SNAPSHOT_MISSING if key == snapshot else Code.MANIFEST_MISSING
-        storage.delete_many([key])
-        assert told(fsck(opened)) == {(code, key)}
-        storage.put(key, blob[: len(blob) // 2])
-        assert told(fsck(opened)) == told(fsck(storage)) == {(Code.FILE_DAMAGED, key)}
-        storage.put(key, blob)
-    assert told(fsck(storage)) == set()
-
-
-def test_a_snapshot_of_which_only_the_successor_is_there_is_missing() -> None:
-    storage, newer = MemoryStorage(), MemoryStorage()
-    repository = frazil.Repository.create(storage, spec_version="g3")
-    tip = commit(repository, "first", {"zarr.json": group_document()})
-    later = commit(
-        frazil.Repository.create(newer, spec_version=1), "first", {"zarr.json": group_document()}
-    )
-    opened = frazil.Repository.open(storage)
-    storage.put(f"snapshots/{tip}", newer.get(f"snapshots/{later}") or b"")
-    assert (Code.SNAPSHOT_MISSING, f"snapshots/{tip}") in told(fsck(opened))
-
-
-def told(report: Report) -> set[tuple[Code, str]]:
-    """What was found, and in which files."""
-    return {(finding.code, finding.target) for finding in report.findings}
-
-
-def test_a_lost_attribute_file_is_found() -> None:
-    storage = MemoryStorage()
-    repository = frazil.Repository.create(storage, spec_version="g1")
-    commit(repository, "first", {"zarr.json": group_document(long="x" * 5000)})
-    snapshot = context_of(repository).key_in_place(f"snapshots/{repository.lookup_branch('main')}")
-    [file] = [item.key for item in storage.list("a/")]
-    storage.delete_many([file])
-    report = fsck(storage)
-    assert told(report) == {(Code.FILE_DAMAGED, snapshot)}
-    assert file in report.findings[0].detail

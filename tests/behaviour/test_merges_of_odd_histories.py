@@ -6,8 +6,14 @@ import pytest
 
 from frazil.errors import MergeConflictError
 from frazil.merging.records import ConflictKind, MergeConflict, MergeStatus
-from tests.support.branches import Branches
+from tests.support.branches import Branches, started
 from tests.support.nodes import array_document, group_document
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+def repo(request: pytest.FixtureRequest) -> Branches:
+    """Main and dev, both with a group, two arrays and two chunks."""
+    return started(Branches(request.param))
 
 
 def merge(repo: Branches, source: str = "dev", into: str = "main") -> None:

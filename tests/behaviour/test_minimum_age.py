@@ -42,6 +42,12 @@ DOORS: dict[str, Door] = {
 }
 
 
+@pytest.fixture
+def storage() -> MemoryStorage:
+    """An empty place."""
+    return MemoryStorage()
+
+
 def littered(storage: Storage, spec: int) -> Repository:
     """A repository with a deleted branch, and with what an open session has written."""
     repo = make(storage, spec)
