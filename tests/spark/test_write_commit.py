@@ -19,7 +19,7 @@ from frazil.commit.base import MINIMUM_AGE
 from frazil.errors import ConflictError, ErrorKind, RebaseFailedError, SessionStateError
 from frazil.run import JobReport
 from frazil.spark.writing import commit, sink
-from frazil.spark.writing.commit import commit_write
+from frazil.spark.writing.commit import Txn, commit_write
 from frazil.spark.writing.sink import BatchSink, commit_tasks
 from frazil.storage.local import LocalStorage
 from frazil.storage.memory import MemoryStorage
@@ -191,7 +191,7 @@ def just_before(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], objec
     return arrange
 
 
-@pytest.mark.parametrize("policy", ["detect", "ours", "theirs"])
+@pytest.mark.parametrize("policy", ["detect", "ours", "theirs", "none"])
 def test_the_same_write_by_somebody_quicker_is_the_one_that_counts(
     repo: Path, policy: str, just_before: Callable[[Callable[[], object]], None]
 ) -> None:
@@ -203,6 +203,21 @@ def test_the_same_write_by_somebody_quicker_is_the_one_that_counts(
     assert report == JobReport(None, ("/t2m", "/wind"), 0, 0)
     assert messages_of(repo) == ["made", "theirs"]
     np.testing.assert_array_equal(opened(repo).wind[:4], weather().wind[:4] * 3)
+
+
+@pytest.mark.parametrize("policy", ["detect", "none"])
+def test_a_write_that_was_committed_since_it_was_planned_does_nothing(
+    repo: Path, policy: str
+) -> None:
+    """It does not even look at what was written for it, here twice, which else is refused."""
+    series: dict[str, Any] = {"txnAppId": "job", "txnVersion": 1, "rebase": policy}
+    rows = rows_of(weather().isel(time=slice(0, 4)) * 2)
+    writer = sink_here(repo, rows.schema, **series)
+    twice = [each for _ in range(2) for each in writer.write(iter(rows.to_batches())).written]
+    write_here(repo, rows, message="theirs", **series)
+    report = commit_write(writer.plan, twice, txn=Txn("job", 1))
+    assert report == JobReport(None, ("/t2m", "/wind"), 0, 0)
+    assert messages_of(repo) == ["made", "theirs"]
 
 
 @pytest.mark.parametrize("series", [{}, {"txnAppId": "job", "txnVersion": 1}])

@@ -12,6 +12,7 @@ from frazil.errors import ErrorKind, StorageError
 from frazil.repository import Repository
 from frazil.storage.base import PLAIN, Attributes, Bytes, LostRace, Version, Written
 from frazil.storage.local import LocalStorage
+from frazil.transaction import committing
 from tests.support.generations import ALL, IDS, Spec
 from tests.support.nodes import array_document, contents, write_keys
 
@@ -37,6 +38,8 @@ class Watched(LocalStorage):
         super().__init__(path)
         self.events: list[str] = []
         self.is_broken = False
+        self.refused = "none"
+        """what keys that cannot be written begin with"""
 
     def with_settings(self, settings: object) -> Watched:
         return self
@@ -54,6 +57,11 @@ class Watched(LocalStorage):
             self.events.append(f"kept {' '.join(named)}")
 
         return wait
+
+    def put(self, key: str, data: Bytes, attributes: Attributes = PLAIN) -> None:
+        if key.startswith(self.refused):
+            raise StorageError("the disk is full", kind=ErrorKind.IO, key=key)
+        super().put(key, data, attributes)
 
     def put_when(
         self,
@@ -80,6 +88,13 @@ def spec(request: pytest.FixtureRequest) -> Spec:
 @pytest.fixture
 def storage(tmp_path: Path) -> Watched:
     return Watched(tmp_path)
+
+
+@pytest.fixture(params=[False, True], ids=["few", "many"], autouse=True)
+def has_many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commits be made as those with few references, and as those with many."""
+    if request.param:
+        monkeypatch.setattr(committing, "MANY_REFS", 0)
 
 
 @pytest.fixture
@@ -117,5 +132,22 @@ def test_a_disk_that_fails_moves_no_branch(repository: Repository, storage: Watc
         session.commit("after")
     assert set(contents(repository.readonly_session("main"))) == set(BEFORE)
     storage.is_broken = False
+    session.commit("after all")
+    assert set(contents(repository.readonly_session("main"))) == {*BEFORE, *AFTER}
+
+
+@pytest.mark.parametrize("kind", ["manifests", "transactions", "snapshots"])
+def test_a_file_that_cannot_be_written_moves_no_branch(
+    repository: Repository, storage: Watched, spec: Spec, kind: str
+) -> None:
+    if spec not in (1, 2):
+        pytest.skip("files of older generations are elsewhere")
+    session = repository.writable_session("main")
+    write_keys(session, AFTER)
+    storage.refused = kind
+    with pytest.raises(StorageError, match="the disk is full"):
+        session.commit("after")
+    assert set(contents(repository.readonly_session("main"))) == set(BEFORE)
+    storage.refused = "none"
     session.commit("after all")
     assert set(contents(repository.readonly_session("main"))) == {*BEFORE, *AFTER}

@@ -141,8 +141,12 @@ def _commit(
         try:
             return session.commit(message, metadata, allow_empty=True)  # for its mark
         except ConflictError as conflict:
-            if solver is None or conflict.kind != ErrorKind.COMMIT_CONFLICT:
+            if conflict.kind != ErrorKind.COMMIT_CONFLICT:
                 raise
+            if solver is None:
+                if not txn.is_in(repository, plan.branch):
+                    raise
+                return None  # the same write, committed by another process
         # Searched again in the history that the next attempt builds upon.
         try:
             session.rebase(solver)
