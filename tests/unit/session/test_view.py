@@ -124,7 +124,7 @@ def test_sessions_are_equal_only_if_both_read_the_same_snapshot(newest: Reposito
     assert first != writer
     start(newest)
     assert first != newest.readonly_session("main")
-    assert first != Repository.create(MemoryStorage()).readonly_session("main")
+    assert first != Repository.create(MemoryStorage("a place of its own")).readonly_session("main")
     assert first != "a text"
 
 
