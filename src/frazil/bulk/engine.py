@@ -159,7 +159,9 @@ def execute(
     storage, total = source.state.context.storage, size * plan.count
     at_first, reader = None, None
     if storage.answers_inline and size < SMALL_CHUNK:
-        at_first, reader = 1 if source.chain.is_raw else config.current().workers, OneReader()
+        # Two at least, so that one decodes while the other reads.
+        at_first = 1 if source.chain.is_raw else max(2, config.current().workers)
+        reader = OneReader()
     pace = pace_for(storage, size, max_in_flight, at_first=at_first, total=total)
     pace = pace.in_runs(plan.run_length)
     exists = np.zeros(plan.count, bool)
