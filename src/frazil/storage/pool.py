@@ -88,9 +88,9 @@ def shared(
 ) -> Generator[R]:
     """Yield `work` of every item, in any order; `width` threads take the next item each.
 
-    Fewer threads may begin: one more starts each time that no result has come for a while.
-    Threads end when the caller is `width` results behind, and are started again when it has
-    caught up. When it ends early, what has begun is waited for: it may use memory of the caller.
+    Fewer may begin: one more starts each time that no result has come for a while. Threads end
+    when the caller is `width` results behind, and start again when it has caught up. When it ends
+    early, what has begun is waited for: it may use memory of the caller.
     """
     if width < 2 or getattr(_in_pool, "yes", False):
         yield from map(work, items)
@@ -112,10 +112,9 @@ def shared(
     def run() -> None:
         try:
             take_items()
+            results.put(None)
         except BaseException as error:
             results.put(error)
-        else:
-            results.put(None)
 
     busy, wanted = 0, min(width, at_first or width)
     try:
@@ -130,12 +129,11 @@ def shared(
             except Empty:
                 wanted += 1
                 continue
-            if isinstance(result, tuple):
-                yield result[0]
-                continue
-            busy -= 1
-            if result is not None:
+            busy -= not isinstance(result, tuple)
+            if isinstance(result, BaseException):
                 raise result
+            if result is not None:
+                yield result[0]
     finally:
         stopped.set()
         while busy:
