@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from frazil.repository import Repository
 from frazil.session import Session
 from frazil.transaction.keyspace import KeySpace
 
@@ -57,3 +58,18 @@ def contents(session: Session) -> dict[str, bytes]:
     found = {key: space.get(key) for key in space.list_prefix("")}
     assert None not in found.values(), "a listed key has no value"
     return {key: value for key, value in found.items() if value is not None}
+
+
+def start(repository: Repository) -> str:
+    """A group with an array of six chunks, as the first commit; returns its snapshot."""
+    session = repository.writable_session("main")
+    write_keys(
+        session,
+        {
+            "zarr.json": group_document(),
+            "g/zarr.json": group_document(),
+            "g/a/zarr.json": array_document(6),
+            **{f"g/a/c/{i}": bytes([65 + i]) for i in range(6)},
+        },
+    )
+    return session.commit("start")

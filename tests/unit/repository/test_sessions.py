@@ -21,7 +21,7 @@ from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.wrapped import ReadOnlyStorage
 from tests.support.generations import ALL, IDS
-from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.nodes import contents, group_document, start, write_keys
 
 
 @pytest.fixture(params=ALL, ids=IDS)
@@ -32,20 +32,6 @@ def repository(request: pytest.FixtureRequest) -> Repository:
 @pytest.fixture
 def newest() -> Repository:
     return Repository.create(MemoryStorage())
-
-
-def start(repository: Repository) -> str:
-    session = repository.writable_session("main")
-    write_keys(
-        session,
-        {
-            "zarr.json": group_document(),
-            "g/zarr.json": group_document(),
-            "g/a/zarr.json": array_document(6),
-            **{f"g/a/c/{i}": bytes([65 + i]) for i in range(6)},
-        },
-    )
-    return session.commit("start")
 
 
 def test_transaction_commits_on_success_only(repository: Repository) -> None:

@@ -26,7 +26,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.store import FrazilStore
 from frazil.transaction.keyspace import KeySpace
 from tests.support.generations import ALL, IDS
-from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.nodes import array_document, contents, group_document, start, write_keys
 
 
 @pytest.fixture(params=ALL, ids=IDS)
@@ -37,20 +37,6 @@ def repository(request: pytest.FixtureRequest) -> Repository:
 @pytest.fixture
 def newest() -> Repository:
     return Repository.create(MemoryStorage())
-
-
-def start(repository: Repository) -> str:
-    session = repository.writable_session("main")
-    write_keys(
-        session,
-        {
-            "zarr.json": group_document(),
-            "g/zarr.json": group_document(),
-            "g/a/zarr.json": array_document(6),
-            **{f"g/a/c/{i}": bytes([65 + i]) for i in range(6)},
-        },
-    )
-    return session.commit("start")
 
 
 def values(store: FrazilStore, path: str) -> bytes:

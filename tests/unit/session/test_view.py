@@ -21,7 +21,7 @@ from frazil.store import FrazilStore
 from frazil.testing.faulty import FaultyStorage
 from frazil.transaction.keyspace import KeySpace
 from tests.support.generations import ALL, IDS, Spec
-from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.nodes import array_document, contents, group_document, start, write_keys
 
 
 @pytest.fixture(params=ALL, ids=IDS)
@@ -40,20 +40,6 @@ def test_equal_sessions_and_stores_have_equal_hashes(newest: Repository) -> None
     assert hash(one) == hash(two)
     assert one.store == one.store
     assert hash(one.store) == hash(one.store)
-
-
-def start(repository: Repository) -> str:
-    session = repository.writable_session("main")
-    write_keys(
-        session,
-        {
-            "zarr.json": group_document(),
-            "g/zarr.json": group_document(),
-            "g/a/zarr.json": array_document(6),
-            **{f"g/a/c/{i}": bytes([65 + i]) for i in range(6)},
-        },
-    )
-    return session.commit("start")
 
 
 def values(store: FrazilStore, path: str) -> bytes:

@@ -25,7 +25,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.transaction.changeset import GroupData
 from frazil.transaction.keyspace import KeySpace
 from tests.support.generations import ALL, IDS
-from tests.support.nodes import array_document, contents, group_document, write_keys
+from tests.support.nodes import array_document, contents, group_document, start, write_keys
 
 UNUSABLE = ["zarr.json", "a/zarr.json/b", "a\0b", "a\\b", "half\ud800", "x/\udfff"]
 
@@ -78,20 +78,6 @@ def test_a_repository_that_has_a_backslash_in_a_name_is_read_and_its_node_delete
 @pytest.fixture(params=ALL, ids=IDS)
 def repository(request: pytest.FixtureRequest) -> Repository:
     return Repository.create(MemoryStorage(), spec_version=request.param)
-
-
-def start(repository: Repository) -> str:
-    session = repository.writable_session("main")
-    write_keys(
-        session,
-        {
-            "zarr.json": group_document(),
-            "g/zarr.json": group_document(),
-            "g/a/zarr.json": array_document(6),
-            **{f"g/a/c/{i}": bytes([65 + i]) for i in range(6)},
-        },
-    )
-    return session.commit("start")
 
 
 def test_writing_equal_metadata_is_no_change(repository: Repository) -> None:
