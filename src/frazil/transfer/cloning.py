@@ -11,6 +11,7 @@ from frazil.commit.base import RefStore
 from frazil.commit.by_repo_object import RepoObjectRefs
 from frazil.commit.file_refs import FileRefs
 from frazil.errors import AlreadyExistsError, ConflictError, ErrorKind
+from frazil.formats.generation import Generation
 from frazil.ids import INITIAL_SNAPSHOT_ID, SnapshotId, crockford_many
 from frazil.maintenance.at_work import AT_WORK
 from frazil.maintenance.id_sets import needed_objects
@@ -124,6 +125,7 @@ def _clone_all(
     storage: Storage, target: Storage, runner: Runner, progress: Tell | None
 ) -> JobReport:
     require_empty(target)
+    generation = context_of(Repository.open(storage)).generation
     # What the entry points, read first, lead to was there before the listing began.
     first = {key: storage.get(key) for key in _entries(storage)}
     # Marks of jobs at work on the source are not copied: none of them works on the copy.
@@ -136,33 +138,46 @@ def _clone_all(
     keys = [item.key for item in rest]
     size_bytes = _copy(runner, CopyObjects(storage, target), keys, sizes, progress)
     target.make_durable(keys)
-    for key in _main_last(first, context_of(Repository.open(storage)).refs):
+    source = context_of(Repository.open(storage))
+    if source.generation != generation:
+        raise _changed("the repository was upgraded while it was copied")
+    for key in _main_last(first, source.refs):
         data = first[key]
         if data is not None and isinstance(target.put_if(key, data, None), LostRace):
             raise _occupied(target)
     made = Repository.open(target)
-    _require_kept(storage, made, [key for key, data in first.items() if data is not None])
+    entries = [key for key, data in first.items() if data is not None]
+    _require_kept(storage, made, entries, generation)
     chunks = sum(key.startswith(CHUNKS) for key in keys)
     return JobReport(made.lookup_branch("main"), (), chunks, size_bytes, len(rest))
 
 
-def _require_kept(source: Storage, made: Repository, entries: Sequence[str]) -> None:
+def _require_kept(
+    source: Storage, made: Repository, entries: Sequence[str], generation: Generation
+) -> None:
     """Delete a copy unless all that it lists or refers to is still in use in the source.
 
     What is in use now was never garbage since the entry points were read, so that no collection
     has taken a part of it away before it was listed.
     """
-    refs = context_of(Repository.open(source)).refs
+    context = context_of(Repository.open(source))
+    if context.generation != generation:
+        require_deleted(made.storage.delete_many([*entries]))
+        raise _changed("the repository was upgraded while it was copied")
+    refs = context.refs
     there = _named(refs)
     missing = _named(context_of(made).refs) - there
     if missing and not isinstance(refs, RepoObjectRefs):
         missing -= {entry.id for head in there for entry in refs.ancestry(head)}
     if missing:
         require_deleted(made.storage.delete_many([*entries]))
-        raise ConflictError(
-            message="snapshots were deleted while they were copied; clone again to an empty place",
-            kind=ErrorKind.REPO_INFO_UPDATED,
-        )
+        raise _changed("snapshots were deleted while they were copied")
+
+
+def _changed(what: str) -> ConflictError:
+    return ConflictError(
+        message=f"{what}; clone again to an empty place", kind=ErrorKind.REPO_INFO_UPDATED
+    )
 
 
 def _named(refs: RefStore) -> set[SnapshotId]:
