@@ -14,6 +14,7 @@ from frazil.fsck import Level, fsck
 from frazil.maintenance.at_work import TrashWork, at_work
 from frazil.storage.memory import MemoryStorage
 from frazil.transfer.cloning import clone
+from frazil.upgrade import upgrade_older
 from tests.support.ages import AT_ONCE
 from tests.support.generations import Spec
 from tests.support.nodes import array_document, contents, group_document, write_keys
@@ -111,6 +112,22 @@ def test_a_commit_made_while_files_are_copied_is_not_in_the_clone_by_half(spec: 
     assert read(target)["a/c/0"] == b"one"
     assert read(target, "dev")["a/c/0"] == b"dev"
     assert is_sound(target)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("spec", ["g2", "g3"])
+def test_a_repository_that_is_upgraded_meanwhile_leaves_no_broken_clone(
+    spec: Spec, listed: bool
+) -> None:
+    source, target = place(spec), MemoryStorage()
+
+    def upgrade(at: Storage) -> None:
+        upgrade_older(at, to=2)
+
+    with pytest.raises(ConflictError, match="upgraded while it was copied"):
+        clone(meeting(source, upgrade, listed=listed), target)
+    assert Repository.open(source).spec_version == 2
+    assert not Repository.exists(target)
 
 
 def test_nobody_who_is_at_work_on_the_source_holds_up_the_clone() -> None:
