@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -39,7 +38,7 @@ from bench.spark.data import (
 )
 from bench.spark.ours import Spark
 from bench.spark.questions import QUESTIONS, SELECT_1, Question
-from bench.worker import ROOT
+from bench.spark.serving import ROOT, Process
 
 THEME = "Spark"
 SMALL = "frazil, a small repository"
@@ -130,50 +129,6 @@ def question_case(
     return Case(key, f"SQL: {question.title}, of {sizes}", THEME, (), tuple(targets)), own
 
 
-@dataclass(slots=True)
-class Other:
-    """The process of the peers, where there is an environment for it."""
-
-    process: subprocess.Popen[str] | None
-
-    @classmethod
-    def start(cls, folder: Path) -> Other:
-        """Start it if the environment names one."""
-        python = os.environ.get("FRAZIL_BENCH_PEER")
-        if not python:
-            return cls(None)
-        process = subprocess.Popen(
-            [python, "-m", "bench.spark.peers", str(folder)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdout is not None
-        return cls(process if process.stdout.readline() else None)
-
-    def run(self, case: str, who: str) -> tuple[float, Any]:
-        """The time of one piece of work, and its result."""
-        if self.process is None:
-            raise RuntimeError("no environment: set FRAZIL_BENCH_PEER")
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"case": case, "who": who}) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline() or '{"failure": "it died"}')
-        if "failure" in answer:
-            raise RuntimeError(answer["failure"])
-        return answer["seconds"], answer["result"]
-
-    def stop(self) -> None:
-        """End it."""
-        if self.process is not None and self.process.stdin is not None:
-            self.process.stdin.close()
-            self.process.wait(60)
-
-
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds and result."""
     begin = time.perf_counter()
@@ -188,7 +143,7 @@ def require_same(result: float, expected: float) -> None:
 
 
 def measure_case(
-    case: Case, parties: dict[str, Party], spark: Spark, other: Other, rounds: int
+    case: Case, parties: dict[str, Party], spark: Spark, other: Process, rounds: int
 ) -> list[Figures]:
     """All contestants in turn, round after round; results must agree."""
     figures = {name: Figures(name, party) for name, party in parties.items()}
@@ -254,6 +209,8 @@ SCALED = {
     "spark-rechunk": "rechunk",
 }
 """what is done on one and on two cores"""
+TURNS_PER_ROUND = 3
+"""times that each works in a round, as a host which others use too has not always a second core"""
 
 
 def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
@@ -266,11 +223,25 @@ def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
         (),
         (Target(names[2], names[1], 1.6, 1.9),),
     )
-    figures = [
-        Figures(name, Party.FRAZIL, alone(folder, "scaling", key, cores, rounds)["seconds"])
+    sources = (ROOT / "src",)
+    at_work = {
+        name: Process.start(sys.executable, "bench.spark.cores", folder, cores, path=sources)
         for cores, name in names.items()
-    ]
-    return case_result(case, figures)
+    }
+    figures = {name: Figures(name, Party.FRAZIL) for name in at_work}
+    begin, timed_turns = time.perf_counter(), 0
+    for turn in count():
+        is_warm = turn >= WARM_UP_TURNS and time.perf_counter() - begin > WARM_UP_S
+        for name in list(at_work)[:: 1 if turn % 2 else -1]:
+            seconds, _ = at_work[name].run(key, "frazil")
+            if is_warm:
+                figures[name].values.append(seconds)
+        timed_turns += is_warm
+        if timed_turns == TURNS_PER_ROUND * rounds:
+            break
+    for process in at_work.values():
+        process.stop()
+    return case_result(case, list(figures.values()))
 
 
 def cold(folder: Path, rounds: int) -> dict[str, Any]:
@@ -378,7 +349,9 @@ def measure(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     if chosen or is_cold:
         spark = session("local[2]")
         make_parquet(spark, folder / "repository", folder / "parquet")
-        other = Other.start(folder) if chosen else Other(None)
+        other = Process.start(
+            os.environ.get("FRAZIL_BENCH_PEER") if chosen else None, "bench.spark.peers", folder
+        )
         for case, parties in chosen:
             at_work = Spark(spark, folder)
             seconds, figures = timed(

@@ -1,6 +1,5 @@
-"""Work that needs a Spark of its own: a number of cores, a small driver, or none started yet.
+"""Work that needs a Spark of its own: a small driver, or none started yet.
 
-    python -m bench.spark.alone FOLDER scaling CASE CORES ROUNDS
     python -m bench.spark.alone FOLDER references COUNT
     python -m bench.spark.alone FOLDER parquet
 
@@ -10,7 +9,6 @@ prints one JSON text.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import shutil
 import sys
@@ -22,29 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.spark.ours import Spark
-
 CHUNKS_PER_FILE = 10_000
-UNTIMED = 3
-"""rounds until Java has compiled the most of what it runs"""
 COUNT = "SELECT count(*) FROM data"
-
-
-def scaling(folder: Path, case: str, cores: str, rounds: str) -> dict[str, Any]:
-    """Times of a case on so many cores; the first rounds are thrown away."""
-    from frazil.spark import session
-
-    # Spark's tasks are not all that computes: its Java has threads of its own, and so have we.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
-    spark = session(f"local[{cores}]")
-    work = Spark(spark, folder)
-    seconds = []
-    for _ in range(int(rounds) + UNTIMED):
-        begin = time.perf_counter()
-        work.run(case, "frazil")
-        seconds.append(time.perf_counter() - begin)
-    spark.stop()
-    return {"seconds": seconds[UNTIMED:]}
 
 
 def parquet(folder: Path) -> dict[str, Any]:
@@ -146,7 +123,6 @@ def main() -> None:
     folder, what, *words = sys.argv[1:]
     answers, sys.stdout = sys.stdout, sys.stderr
     ways: dict[str, Callable[..., dict[str, Any]]] = {
-        "scaling": scaling,
         "references": references,
         "parquet": parquet,
     }

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import numpy as np
 
 from bench.spark.data import BAND, DAY
 from bench.spark.questions import HOT, QUESTIONS
+from bench.spark.serving import serve
 
 
 class Peers:
@@ -128,18 +127,8 @@ class Peers:
 def main() -> None:
     """Answer until the input ends."""
     warnings.simplefilter("ignore")
-    answers, sys.stdout = sys.stdout, sys.stderr
     peers = Peers(Path(sys.argv[1]))
-    print(json.dumps({"ready": True}), file=answers, flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        begin = time.perf_counter()
-        try:
-            result = peers.run(request["case"], request["who"])
-            answer = {"seconds": time.perf_counter() - begin, "result": result}
-        except Exception as error:
-            answer = {"failure": f"{type(error).__name__}: {error}"[:300]}
-        print(json.dumps(answer), file=answers, flush=True)
+    serve(lambda: peers.run)
     peers.client.close()  # type: ignore[no-untyped-call]
 
 
