@@ -91,8 +91,10 @@ class Context:
             return [*ahead(work, items, min(limits))]
         if references < MANY_REFS:
             return self.storage.each(work, items)
-        # The work is mostly computing: more at once would take memory and save no time.
-        width = max(os.cpu_count() or 1, REFS_AT_ONCE * len(items) // references)
+        # The work is mostly computing: more at once would take memory, and time of each other.
+        width = os.cpu_count() or 1
+        if not self.storage.answers_inline:
+            width = max(width, REFS_AT_ONCE * len(items) // references)
         return [*ahead(work, items, width)]
 
     def key_in_place(self, key: str) -> str:

@@ -24,5 +24,7 @@ MANY_REFS: Final = 50_000
 threads gain nothing: a commit of eight arrays with 48,000 takes 21 ms in threads and 19 ms without,
 with 400,000 106 ms and 88 ms."""
 REFS_AT_ONCE: Final = 2_000_000
-"""References that are read or written at once, unless there are more in as many manifests as there
-are cores: 99 bytes of memory each while a manifest of native ones is read, 190 MiB."""
+"""References that are read from, or written to, an object store at once, unless there are more in
+as many manifests as there are cores: 99 bytes of memory each while a manifest of native ones is
+read, 190 MiB. On a disk there are only as many manifests as cores at once: five million references
+are committed in 1.5 s on the clock instead of 1.9 s, and read in 0.59 s instead of 0.67 s."""

@@ -37,7 +37,8 @@ def slabs(grid: tuple[int, ...], sizes: tuple[int, ...]) -> list[Extents]:
     [
         ((), ()),
         ((SPLIT_ABOVE,), (UNSPLIT,)),
-        ((1000, 1000), (UNSPLIT, UNSPLIT)),
+        ((500, 500), (UNSPLIT, UNSPLIT)),
+        ((1000, 1000), (128, UNSPLIT)),
         ((10_000_000,), (1 << 17,)),
         ((10_000, 1000), (128, UNSPLIT)),
         ((1, 10_000_000), (1, 1 << 17)),
@@ -91,10 +92,10 @@ def test_slabs_that_do_not_suit_are_made_anew(rows: int) -> None:
 
 
 def test_between_the_limits_what_is_there_stays() -> None:
-    grid = (600, 1000)
+    grid = (200, 1000)
     assert UNITE_BELOW < prod(grid) < SPLIT_ABOVE
     assert dense(grid) == (UNSPLIT, UNSPLIT)
     assert dense(grid, [whole(grid)]) == (UNSPLIT, UNSPLIT)
     assert dense(grid, slabs(grid, (128, UNSPLIT))) == (128, UNSPLIT)
-    small = (200, 1000)
+    small = (60, 1000)
     assert dense(small, slabs(small, (128, UNSPLIT))) == (UNSPLIT, UNSPLIT)
