@@ -6,15 +6,16 @@ the grid are dropped.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.arrays import U32, Rows
 from frazil.errors import ErrorKind, SessionStateError
 from frazil.formats.manifest import Manifest
 from frazil.formats.refs import may_fit
@@ -113,7 +114,7 @@ def _patched(
         return None
     cells = _Cells(node.grid, sizes)
     homes = [cells.only(ref.extents) for ref in node.manifests]
-    touched = cells.of(table.coords)
+    touched = cells.rows(table.coords)
     here = [ref for ref, home in zip(node.manifests, homes, strict=True) if home in touched]
     if None in homes or len(here) != 1:
         return None
@@ -133,30 +134,35 @@ def _array_manifests(
     rewrite: bool,
 ) -> tuple[list[PlannedManifest], list[ManifestRef]]:
     """Manifests to write for one array, and the old ones to keep."""
-    cells = _Cells(node.grid, sizes)
-    table, dropped = changes.columns() if changes else (ChunkTable.empty(len(sizes)), None)
-    table = in_grid(table, node.grid)
-    touched = cells.of(table.coords)
-    if dropped is not None and len(dropped):
-        touched = touched | cells.of(dropped[_is_in_grid(dropped, node.grid)])
-    manifests, ndim = node.manifests, len(sizes)
+    cells, ndim = _Cells(node.grid, sizes), len(sizes)
+    none = ChunkTable.empty(ndim)
+    table, dropped = changes.columns() if changes else (none, none.coords)
+    put = dict(cells.split(in_grid(table, node.grid)))
+    gone = cells.rows(dropped[_is_in_grid(dropped, node.grid)])
+    manifests = node.manifests
     homes = [None if rewrite else cells.only(ref.extents) for ref in manifests]
-    # Recorded extents may be wrong, so the cells of wide manifests are found by their references.
-    wide = [i for i, home in enumerate(homes) if home is None]
-    old = dict(zip(wide, load(node, [manifests[i] for i in wide]), strict=True))
-    rebuild = touched
-    if wide:
-        rebuild |= cells.of(in_grid(concat([*old.values()], ndim), node.grid).coords)
-    others = [i for i, home in enumerate(homes) if home in rebuild]
-    old |= zip(others, load(node, [manifests[i] for i in others]), strict=True)
-    kept = [ref for i, ref in enumerate(manifests) if i not in old]
-    base = in_grid(concat([*old.values()], ndim), node.grid)
-    if len(table) or (dropped is not None and len(dropped)):
-        gone = dropped if dropped is not None else np.zeros((0, len(sizes)), np.uint32)
-        base = overlay(base, table, gone)
-    parts = [part for cell in cells.split(base) for part in _fitting(cell)]
+    old: defaultdict[int, list[ChunkTable]] = defaultdict(list)
+
+    def take(numbers: Sequence[int]) -> None:
+        # Recorded extents may be wrong, so the cells of a manifest are found by its references.
+        for loaded in load(node, [manifests[number] for number in numbers]):
+            for cell, part in cells.split(in_grid(loaded, node.grid)):
+                old[cell].append(part)
+
+    wide = [number for number, home in enumerate(homes) if home is None]
+    take(wide)
+    rebuild = put.keys() | gone.keys() | old.keys()
+    others = [number for number, home in enumerate(homes) if home in rebuild]
+    take(others)
+    parts: list[ChunkTable] = []
+    for cell in sorted(rebuild | old.keys()):
+        found = concat(old[cell], ndim)
+        if cell in put or cell in gone:
+            found = overlay(found, put.get(cell, none), gone.get(cell, none.coords))
+        parts += _fitting(found) if len(found) else ()
     fresh = [PlannedManifest(ManifestId.random(), node.id, part, part.extents) for part in parts]
-    return fresh, kept
+    taken = {*wide, *others}
+    return fresh, [ref for number, ref in enumerate(manifests) if number not in taken]
 
 
 class _Cells:
@@ -171,24 +177,14 @@ class _Cells:
         for axis in range(len(counts) - 2, -1, -1):
             strides[axis] = strides[axis + 1] * counts[axis + 1]
         self._strides = strides
-        self._count = prod(counts)
 
-    def number(self, coords: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    def number(self, coords: U32) -> npt.NDArray[np.int64]:
         """Cell of each row."""
         numbers = np.zeros(len(coords), np.int64)
         for axis in self._cut:
             cells = coords[:, axis] // np.uint32(self._sizes[axis])
             numbers += cells.astype(np.int64) * self._strides[axis]
         return numbers
-
-    def of(self, coords: npt.NDArray[np.uint32]) -> set[int]:
-        """Cells that hold any of these chunks."""
-        if not self._cut or not len(coords):
-            return {0} if len(coords) else set()
-        numbers = self.number(coords)
-        if self._count <= len(numbers):  # counting is much quicker than sorting
-            return set(np.flatnonzero(np.bincount(numbers)).tolist())
-        return set(np.unique(numbers).tolist())
 
     def only(self, extents: Extents) -> int | None:
         """The cell a box lies in completely, or None."""
@@ -200,23 +196,34 @@ class _Cells:
             cell += start // size * self._strides[axis]
         return cell
 
-    def split(self, table: ChunkTable) -> Iterator[ChunkTable]:
-        """The parts of a table that fall into one cell each."""
-        if not len(table):
+    def split(self, table: ChunkTable) -> Iterator[tuple[int, ChunkTable]]:
+        """The parts of a table that fall into one cell each, with the numbers of these."""
+        for cell, rows in self._runs(table.coords):
+            yield cell, table if rows is None else table.take(rows)
+
+    def rows(self, coords: U32) -> dict[int, U32]:
+        """The coordinates in each cell."""
+        runs = self._runs(coords)
+        return {cell: coords if rows is None else coords[rows] for cell, rows in runs}
+
+    def _runs(self, coords: U32) -> Iterator[tuple[int, slice | Rows | None]]:
+        """Which rows are in each cell that has some; None for all of them."""
+        if not len(coords):
             return
         if not self._cut:
-            yield table
+            yield 0, None
             return
-        numbers = self.number(table.coords)
+        numbers = self.number(coords)
         steps = np.diff(numbers)
-        if (steps >= 0).all():  # slabs along the first axis: no row moves
-            for start, stop in pairwise([0, *(np.flatnonzero(steps) + 1).tolist(), len(table)]):
-                yield table.take(slice(start, stop)) if stop - start < len(table) else table
-            return
-        order = np.argsort(numbers, kind="stable")
-        edges = np.flatnonzero(np.diff(numbers[order])) + 1
-        for rows in np.split(order, edges):
-            yield table.take(rows)
+        order = None
+        if (steps < 0).any():  # else these are slabs along the first axis, and no row moves
+            order = np.argsort(numbers, kind="stable")
+            numbers = numbers[order]
+            steps = np.diff(numbers)
+        edges = [0, *(np.flatnonzero(steps) + 1).tolist(), len(coords)]
+        for start, stop in pairwise(edges):
+            rows = slice(start, stop) if order is None else order[start:stop]
+            yield int(numbers[start]), rows if stop - start < len(coords) else None
 
 
 def _fitting(table: ChunkTable) -> Iterator[ChunkTable]:
@@ -237,7 +244,7 @@ def _fitting(table: ChunkTable) -> Iterator[ChunkTable]:
             yield from _fitting(part)
 
 
-def _is_in_grid(coords: npt.NDArray[np.uint32], grid: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+def _is_in_grid(coords: U32, grid: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     return np.asarray((coords < np.array(grid, np.int64)).all(axis=1))
 
 
@@ -326,9 +333,7 @@ def unite(older: TransactionLog, newer: TransactionLog) -> TransactionLog:
     )
 
 
-def _unite_chunks(
-    older: Mapping[NodeId, npt.NDArray[np.uint32]], newer: Mapping[NodeId, npt.NDArray[np.uint32]]
-) -> dict[NodeId, npt.NDArray[np.uint32]]:
+def _unite_chunks(older: Mapping[NodeId, U32], newer: Mapping[NodeId, U32]) -> dict[NodeId, U32]:
     united = {}
     for node_id in sorted(older.keys() | newer.keys()):
         parts = [log[node_id] for log in (older, newer) if node_id in log and len(log[node_id])]
@@ -339,7 +344,7 @@ def _unite_chunks(
     return united
 
 
-def unique_coords(parts: Sequence[npt.NDArray[np.uint32]]) -> npt.NDArray[np.uint32]:
+def unique_coords(parts: Sequence[U32]) -> U32:
     """Ascending distinct rows of several coordinate lists of one rank."""
     coords = np.concatenate(parts)
     if coords.shape[1] == 0:
@@ -376,7 +381,7 @@ def diff_of(logs: Sequence[TransactionLog], before: Iterable[Node], after: Itera
 def _chunks(
     logs: Sequence[TransactionLog], paths: Mapping[NodeId, str]
 ) -> dict[str, list[list[int]]]:
-    by_node: dict[NodeId, list[npt.NDArray[np.uint32]]] = {}
+    by_node: dict[NodeId, list[U32]] = {}
     for log in logs:
         for node_id, coords in log.updated_chunks.items():
             if node_id in paths and len(coords):
