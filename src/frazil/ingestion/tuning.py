@@ -22,8 +22,8 @@ TASK_BYTES: Final = 64 << 20
 what a bulk write takes."""
 REFS_BY_TASKS: Final = 4_000_000
 """The manifests of new arrays with so many references are written by tasks. An ingest of a million
-takes 0.8 s on the clock, with tasks 1.3 s; of five million 4.1 s and 5.0 s on two cores, and 150 MiB
-more memory of this process. More cores than these make tasks the quicker way."""
+takes 0.8 s on the clock, with tasks 1.3 s; of five million 4.1 s and 5.0 s on two cores, and 150
+MiB more memory of this process. More cores than these make tasks the quicker way."""
 
 # --- the processes that scan files ---
 
