@@ -17,6 +17,7 @@ from frazil.model.config import (
 from frazil.repository import Repository
 from frazil.storage.memory import MemoryStorage
 from frazil.testing.faulty import FaultyStorage
+from frazil.transaction import context
 from tests.support.nodes import array_document, write_keys
 
 PARTS = 12
@@ -85,6 +86,20 @@ def test_manifests_are_decoded_one_by_one_if_that_is_asked_for(place: MemoryStor
     assert most_while_reading(place, RepositoryConfig(max_concurrent_decodes=1)) == 1
     assert most_while_reading(place, RepositoryConfig(max_concurrent_decodes=3)) <= 3
     assert most_while_reading(place, RepositoryConfig()) > 3
+
+
+@pytest.mark.parametrize("is_near", [True, False])
+def test_near_at_hand_manifests_with_many_references_take_turns_on_the_cores(
+    monkeypatch: pytest.MonkeyPatch, place: MemoryStorage, is_near: bool
+) -> None:
+    """Far away they are waited for side by side."""
+    monkeypatch.setattr(context, "MANY_REFS", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    watched = WatchedStorage(place)
+    watched.answers_inline = is_near
+    state = Repository.open(watched).readonly_session("main").state
+    assert len(state.table(state.array("/a"))) == PARTS
+    assert watched.most <= 2 if is_near else watched.most > 2
 
 
 def test_a_commit_reads_as_many_manifests_at_once_as_it_may(place: MemoryStorage) -> None:
