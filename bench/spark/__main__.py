@@ -230,17 +230,19 @@ def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
     }
     figures = {name: Figures(name, Party.FRAZIL) for name in at_work}
     begin, timed_turns = time.perf_counter(), 0
-    for turn in count():
-        is_warm = turn >= WARM_UP_TURNS and time.perf_counter() - begin > WARM_UP_S
-        for name in list(at_work)[:: 1 if turn % 2 else -1]:
-            seconds, _ = at_work[name].run(key, "frazil")
-            if is_warm:
-                figures[name].values.append(seconds)
-        timed_turns += is_warm
-        if timed_turns == TURNS_PER_ROUND * rounds:
-            break
-    for process in at_work.values():
-        process.stop()
+    try:
+        for turn in count():
+            is_warm = turn >= WARM_UP_TURNS and time.perf_counter() - begin > WARM_UP_S
+            for name in list(at_work)[:: 1 if turn % 2 else -1]:
+                seconds, _ = at_work[name].run(key, "frazil")
+                if is_warm:
+                    figures[name].values.append(seconds)
+            timed_turns += is_warm
+            if timed_turns == TURNS_PER_ROUND * rounds:
+                break
+    finally:
+        for process in at_work.values():
+            process.stop()
     return case_result(case, list(figures.values()))
 
 

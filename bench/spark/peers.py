@@ -9,6 +9,7 @@ import logging
 import shutil
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,13 +125,12 @@ class Peers:
         return len(files)
 
 
-def main() -> None:
-    """Answer until the input ends."""
+def prepare() -> tuple[Callable[[str, str], Any], Callable[[], Any]]:
+    """Start the cluster."""
     warnings.simplefilter("ignore")
     peers = Peers(Path(sys.argv[1]))
-    serve(lambda: peers.run)
-    peers.client.close()  # type: ignore[no-untyped-call]
+    return peers.run, peers.client.close
 
 
 if __name__ == "__main__":
-    main()
+    serve(prepare)

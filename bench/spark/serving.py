@@ -45,7 +45,7 @@ class Process:
     def run(self, case: str, who: str) -> tuple[float, Any]:
         """The time of one piece of work, and its result."""
         if self.process is None:
-            raise RuntimeError("no environment: set FRAZIL_BENCH_PEER")
+            raise RuntimeError("it did not start; peers need an environment: FRAZIL_BENCH_PEER")
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"case": case, "who": who}) + "\n")
@@ -62,10 +62,13 @@ class Process:
             self.process.wait(60)
 
 
-def serve(prepare: Callable[[], Callable[[str, str], Any]]) -> None:
-    """Prepare, then do what is asked for until the input ends; nothing else gets on the output."""
+def serve(prepare: Callable[[], tuple[Callable[[str, str], Any], Callable[[], object]]]) -> None:
+    """Prepare, do what is asked for until the input ends, and end; the output has answers only.
+
+    `prepare` returns what does a piece of work, and what ends it all.
+    """
     answers, sys.stdout = sys.stdout, sys.stderr
-    run = prepare()
+    run, end = prepare()
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
@@ -76,3 +79,4 @@ def serve(prepare: Callable[[], Callable[[str, str], Any]]) -> None:
         except Exception as error:
             answer = {"failure": f"{type(error).__name__}: {error}"[:300]}
         print(json.dumps(answer), file=answers, flush=True)
+    end()
