@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from bench import history, references
+from bench.disk import settle
 from bench.model import Action, Curve, Party, Place, Size, Timed, Unit
 from bench.parties import Durability, create, open_repository, reading
 from bench.reference_data import Grid, write_virtual
@@ -65,7 +65,7 @@ class Field:
         scratch = self.scratch()
         action = measure(party, place, scratch)
         gc.collect()
-        os.sync()
+        settle()
         begin = time.perf_counter()
         result = action()
         seconds = time.perf_counter() - begin

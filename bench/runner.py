@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from bench.disk import settle
 from bench.execution import Measured, execute
 from bench.model import Case, Contestant, Dataset, Figures, Party, Place, Size, Where
 from bench.seeds import discard
@@ -74,9 +74,9 @@ class Runner:
         self, case: Case, contestant: Contestant, data: Place, figures: Figures, *, check: bool
     ) -> Measured:
         scratch = self._scratch(case)
-        # Without the sync one contestant's fsync waits for what another left to the kernel.
+        # Else one contestant's fsync waits for what another left to the kernel.
         counting = self.remote if case.where is not Where.LOCAL else None
-        before = os.sync if counting is None else counting.passed
+        before = settle if counting is None else counting.passed
         try:
             worker = self.workers.get(contestant.party)
             if worker is None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.__main__ import DOCS, RESULTS, show
+from bench.disk import settle
 from bench.model import SIZES, Case, Figures, Party, Target
 from bench.report import write_report
 from bench.results import case_result, circumstances, load, merge, save
@@ -131,6 +132,7 @@ def question_case(
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     """Seconds and result."""
+    settle()
     begin = time.perf_counter()
     result = work()
     return time.perf_counter() - begin, result
@@ -305,6 +307,7 @@ def from_shell(
     }
     for turn in range(rounds + 1):
         for name in list(ways)[:: 1 if turn % 2 else -1]:
+            settle()
             begin = clock()
             ways[name]()
             if turn:

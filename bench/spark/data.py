@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +56,11 @@ def dataset(days: int, lat: int = 180, lon: int = 360) -> xr.Dataset:
             "lon": np.linspace(0.5, 359.5, lon),
         },
     )
+
+
+def new_place(folder: Path) -> str:
+    """Where a repository can be made. Nobody's time has the removal of an older one in it."""
+    return f"{mkdtemp(dir=folder)}/repository"
 
 
 def make_repository(place: Path, days: int) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.spark.data import BAND, DAY
+from bench.spark.data import BAND, DAY, new_place
 from bench.spark.questions import QUESTIONS, SELECT_1
 
 if TYPE_CHECKING:
@@ -106,17 +105,14 @@ class Spark:
         """All files by reference, in one commit."""
         from frazil.spark.jobs.copying import ingest
 
-        target = self.folder / "ingested"
-        shutil.rmtree(target, ignore_errors=True)
-        done = ingest(str(self.folder / "files" / "*.nc"), str(target), spark=self.spark)
+        files = str(self.folder / "files" / "*.nc")
+        done = ingest(files, new_place(self.folder), spark=self.spark)
         return len(done.files)
 
     def rechunk(self) -> int:
         """The array in chunks for time series, in another repository."""
         from frazil.spark.jobs.rechunking import rechunk
 
-        target = self.folder / "rechunked"
-        shutil.rmtree(target, ignore_errors=True)
         source, chunks = str(self.folder / "repository"), {"time": -1, "lat": 18, "lon": 36}
-        rechunk(source, "t2m", chunks, target=str(target), spark=self.spark)
+        rechunk(source, "t2m", chunks, target=new_place(self.folder), spark=self.spark)
         return 1

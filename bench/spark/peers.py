@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 import warnings
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.spark.data import BAND, DAY
+from bench.spark.data import BAND, DAY, new_place
 from bench.spark.questions import HOT, QUESTIONS
 from bench.spark.serving import serve
 
@@ -110,14 +109,12 @@ class Peers:
             coords="minimal",
             data_vars="minimal",
         )
-        target = self.folder / "ingested-by-peer"
-        shutil.rmtree(target, ignore_errors=True)
         config = icechunk.RepositoryConfig.default()
         prefix = f"{(self.folder / 'files').as_uri()}/"
         store = icechunk.local_filesystem_store(str(self.folder / "files"))
         config.set_virtual_chunk_container(icechunk.VirtualChunkContainer(prefix, store))
         repository = icechunk.Repository.create(
-            icechunk.local_filesystem_storage(str(target)), config
+            icechunk.local_filesystem_storage(new_place(self.folder)), config
         )
         session = repository.writable_session("main")
         found.vz.to_icechunk(session.store)

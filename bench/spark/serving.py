@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.disk import settle
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -72,6 +74,7 @@ def serve(prepare: Callable[[], tuple[Callable[[str, str], Any], Callable[[], ob
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
+        settle()
         begin = time.perf_counter()
         try:
             result = run(request["case"], request["who"])
