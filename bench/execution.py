@@ -15,6 +15,11 @@ STATUS = Path("/proc/self/status")
 CLEAR_PEAK = Path("/proc/self/clear_refs")
 
 
+QUICK_S = 0.3
+QUICK_TIMES = 3
+"""Work that takes less is done so often in a round: a hiccup of the machine is as long as it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What a run gave: seconds or bytes, and memory before it and at its peak."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from bench import history, references
 from bench.disk import settle
+from bench.execution import QUICK_S, QUICK_TIMES
 from bench.model import Action, Curve, Party, Place, Size, Timed, Unit
 from bench.parties import Durability, create, open_repository, reading
 from bench.reference_data import Grid, write_virtual
@@ -53,8 +54,10 @@ class Field:
         """Measure the sides in turn and note the point."""
         values: dict[str, list[float]] = {name: [] for name in places}
         parties = dict(SIDES)
-        for turn in range(rounds):
+        for turn in range(rounds * QUICK_TIMES):
             for name in list(places)[:: 1 if turn % 2 else -1]:
+                if turn >= rounds and values[name][0] > QUICK_S:
+                    continue
                 values[name].append(self._once(measure, parties[name], places[name]))
         for name, each in values.items():
             curve.add(name, x, each)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from statistics import median
 
 from bench.disk import settle
-from bench.execution import Measured, execute
-from bench.model import Case, Contestant, Dataset, Figures, Party, Place, Size, Where
+from bench.execution import QUICK_S, QUICK_TIMES, Measured, execute
+from bench.model import Case, Contestant, Dataset, Figures, Party, Place, Size, Unit, Where
 from bench.seeds import discard
 from bench.servers import Remote
 from bench.worker import ROOT, Worker
@@ -37,10 +38,7 @@ class Runner:
         figures = {each.name: Figures(each.name, each.party) for each in case.contestants}
         places = {each.name: self._dataset(case, each, figures) for each in case.contestants}
         for turn in range(0 if case.warm_up else 1, self.rounds + 1):
-            order = case.contestants if turn % 2 else case.contestants[::-1]
-            for each in order:
-                if not figures[each.name].failure:
-                    self._turn(case, each, places[each.name], figures[each.name], turn)
+            self._round(case, places, figures, turn)
         if case.memory and self.with_memory:
             for each in case.contestants:
                 if not figures[each.name].failure and each.party is not Party.LIMIT:
@@ -57,18 +55,31 @@ class Runner:
 
     # --- the turns ---
 
-    def _turn(
-        self, case: Case, contestant: Contestant, data: Place, figures: Figures, turn: int
+    def _round(
+        self, case: Case, places: dict[str, Place], figures: dict[str, Figures], number: int
     ) -> None:
-        first = turn == (0 if case.warm_up else 1)
+        """All contestants in turn, quick ones several times; the first round is a warm-up."""
+        first = number == (0 if case.warm_up else 1)
+        values: dict[str, list[float]] = {each.name: [] for each in case.contestants}
+        for turn in range(QUICK_TIMES if number and case.unit is Unit.SECONDS else 1):
+            for each in case.contestants[:: 1 if (number + turn) % 2 else -1]:
+                found, known = figures[each.name], values[each.name]
+                if not found.failure and (not turn or known[0] < QUICK_S):
+                    known += self._turn(case, each, places[each.name], found, check=first)
+        for name, known in values.items():
+            if number and known:
+                figures[name].values.append(median(known))
+
+    def _turn(
+        self, case: Case, contestant: Contestant, data: Place, figures: Figures, *, check: bool
+    ) -> list[float]:
+        """What was measured, if it did not fail."""
         try:
-            measured = self._once(case, contestant, data, figures, check=first)
+            return [self._once(case, contestant, data, figures, check=check).value]
         except Exception as error:
             figures.failure = f"{type(error).__name__}: {error}"[:300]
             print(f"    {contestant.name} failed: {figures.failure}", file=sys.stderr, flush=True)
-            return
-        if turn:
-            figures.values.append(measured.value)
+            return []
 
     def _once(
         self, case: Case, contestant: Contestant, data: Place, figures: Figures, *, check: bool

@@ -141,6 +141,10 @@ ROWS = [
     Row("bulk.LEAST_BYTES", lambda: write(MemoryStorage(), 400_000, 4), is_fresh=True),
     Row("bulk.SMALL_CHUNK", partial(read, 16 * KIB, is_packed=False), TWO_WAYS, note="16 KiB"),
     Row("bulk.SMALL_CHUNK", partial(read, 256 * KIB, is_packed=False), TWO_WAYS, note="256 KiB"),
+    *(
+        Row("bulk.TINY_CHUNK", partial(read, n * KIB, is_packed=False), TWO_WAYS, note=f"{n} KiB")
+        for n in (1, 16)
+    ),
     Row("bulk.SMALL_RESULT", read_several, TWO_WAYS),
     *(
         Row("bulk.LARGE_FILE", partial(write_files, n * KIB), TWO_WAYS, True, f"{n} KiB")

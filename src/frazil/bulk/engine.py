@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,7 +22,6 @@ from frazil.bulk.chain import Chain, as_memory
 from frazil.bulk.codecs import LARGE_CHUNK, wrong_size
 from frazil.bulk.fetch import (
     MISSING,
-    NATIVE,
     ChunkReferences,
     OneReader,
     check_length,
@@ -38,6 +37,7 @@ from frazil.bulk.tuning import (
     REMOTE_BATCHES,
     SLOW_DISK_THREADS,
     SMALL_CHUNK,
+    TINY_CHUNK,
 )
 from frazil.errors import FormatError, StorageError
 from frazil.model.chunks import ChunkRef
@@ -159,8 +159,9 @@ def execute(
     storage, total = source.state.context.storage, size * plan.count
     at_first, reader = None, None
     if storage.answers_inline and size < SMALL_CHUNK:
-        # Two at least, so that one decodes while the other reads.
-        at_first = 1 if source.chain.is_raw else max(2, config.current().workers)
+        # Two at least, so that one decodes or places chunks while the other reads.
+        is_quick = source.chain.is_raw and size < TINY_CHUNK
+        at_first = 1 if is_quick else max(2, config.current().workers)
         reader = OneReader()
     pace = pace_for(storage, size, max_in_flight, at_first=at_first, total=total)
     pace = pace.in_runs(plan.run_length)
@@ -275,8 +276,7 @@ class _Job:
         total = int(ends[-1])
         buffer = self._scratch.take(total)
         memory = memoryview(buffer)  # type: ignore[arg-type]  # an array is a buffer
-        with self._turn(refs):
-            fetch_into(self._source.state, refs, memory, at)
+        fetch_into(self._source.state, refs, memory, at, self._reader)
         if self._is_direct and len(rows) == self._plan.count > self._plan.run_length:
             grid = self._plan.places(self._out)
             if grid is not None:
@@ -298,19 +298,13 @@ class _Job:
         self._scratch.give(buffer)
         return len(rows), total
 
-    def _turn(self, refs: ChunkReferences) -> AbstractContextManager[None]:
-        """A turn to read small files, if there are several threads and nothing else to read."""
-        if self._reader is None or not (refs.kind == NATIVE).all():
-            return nullcontext()
-        return self._reader.turn()
-
     def _read_straight(self, rows: range, refs: ChunkReferences, places: Array) -> None:
         """Plain chunks to where they belong, without a copy."""
         size = places[0, ...].nbytes
         held = refs.kind != MISSING
         self._check_sizes(rows.start, np.where(held, refs.length, size), size)
         at = np.arange(len(rows), dtype=np.int64) * size
-        fetch_into(self._source.state, refs, as_memory(places), at)
+        fetch_into(self._source.state, refs, as_memory(places), at, self._reader)
         if not held.all():
             places[~held] = self._chain.fill_value
 

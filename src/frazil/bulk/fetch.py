@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -241,8 +241,16 @@ class OneReader:
                 self._lock.release()
 
 
-def fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, at: I64) -> None:
+def fetch_into(
+    state: WorkingState,
+    refs: ChunkReferences,
+    memory: memoryview,
+    at: I64,
+    reader: OneReader | None = None,
+) -> None:
     """Put the bytes of chunks into memory, each at its place; missing ones are left out.
+
+    With a `reader` native chunks are read in turn with other threads that have the same.
 
     Raises:
         StorageError: an object is missing or too short; it tells which chunk is there.
@@ -250,7 +258,7 @@ def fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, a
         FormatError: a chunk is not what its checksum says.
     """
     try:
-        _fetch_into(state, refs, memory, at)
+        _fetch_into(state, refs, memory, at, reader)
     except StorageError as error:
         row = _row_at(refs, error.facts.get("key"), error.facts.get("location"))
         if row is not None and refs.array:
@@ -287,11 +295,19 @@ def _row_at(refs: ChunkReferences, key: object, location: object) -> int | None:
     return None
 
 
-def _fetch_into(state: WorkingState, refs: ChunkReferences, memory: memoryview, at: I64) -> None:
+def _fetch_into(
+    state: WorkingState,
+    refs: ChunkReferences,
+    memory: memoryview,
+    at: I64,
+    reader: OneReader | None,
+) -> None:
     kinds = set(np.unique(refs.kind).tolist())
     if NATIVE in kinds:
         rows = None if kinds == {NATIVE} else np.flatnonzero(refs.kind == NATIVE)
-        state.context.assets.near.read_into(_pieces(refs, memory, at, rows))
+        pieces = _pieces(refs, memory, at, rows)
+        with nullcontext() if reader is None else reader.turn():
+            state.context.assets.near.read_into(pieces)
     if INLINE in kinds:
         for row in np.flatnonzero(refs.kind == INLINE).tolist():
             start, size, place = int(refs.offset[row]), int(refs.length[row]), int(at[row])

@@ -1,11 +1,18 @@
-"""How much of a region is read at a time."""
+"""How much of a region is read at a time, and that nothing is lost between threads."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import Literal
 
+import numpy as np
+import pytest
+import zarr
+
+import frazil
 from frazil import config
 from frazil.bulk.engine import pace_for
+from frazil.errors import StorageError
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 
@@ -52,3 +59,35 @@ def test_few_threads_begin_to_read_small_chunks(threads: int) -> None:
     assert pace.at_first == 1
     assert pace.width > threads
     assert 2 * (16 << 10) * pace.rows * pace.width <= 8 * MIB
+
+
+@pytest.mark.parametrize("codec", [None, "auto"], ids=["raw", "zstd"])
+@pytest.mark.parametrize("rows", [4, 64, 128], ids=["tiny", "small", "larger"])
+def test_chunks_of_many_batches_are_read_to_their_places(
+    tmp_path: Path, rows: int, codec: Literal["auto"] | None
+) -> None:
+    """Written and missing ones, by threads that take turns."""
+    values = np.random.default_rng(rows).normal(size=(512, 1024))
+    values[:, 128:256] = 7
+    session = frazil.Repository.create(tmp_path).writable_session("main")
+    array = zarr.create_array(
+        session.store,
+        name="a",
+        shape=values.shape,
+        chunks=(rows, 32),
+        dtype=values.dtype,
+        fill_value=7,
+        compressors=codec,
+        config={"write_empty_chunks": False},
+    )
+    array[...] = values
+    session.commit("values")
+    session = frazil.Repository.open(tmp_path).readonly_session("main")
+    with config.set(threads=3):
+        assert np.array_equal(session.array("a")[...], values)
+        assert np.array_equal(session.array("a")[3:-5, 20:-100], values[3:-5, 20:-100])
+    chunks = sorted((tmp_path / "chunks").iterdir())
+    if chunks:
+        chunks[len(chunks) // 2].unlink()
+        with pytest.raises(StorageError, match="/a"):
+            session.array("a")[...]
