@@ -14,7 +14,6 @@ from bench.model import Case, Contestant, Party, Place, Timed, Unit
 STATUS = Path("/proc/self/status")
 CLEAR_PEAK = Path("/proc/self/clear_refs")
 
-
 QUICK_S = 0.3
 QUICK_TIMES = 3
 """Work that takes less is done so often in a round: a hiccup of the machine is as long as it."""

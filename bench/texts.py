@@ -6,9 +6,10 @@ HOW = """\
 Every case runs in rounds. In each round all contestants do the same work once, in alternating
 order, so that a busy machine hurts all alike; a first round warms imports and the page cache and
 is thrown away where a round is cheap. Work of less than 0.3 s is done three times in a round, and
-the median counts. Figures are medians of rounds; in brackets the smallest and the largest. A ratio
-is the peer's median over ours, above 1 where Frazil is faster; its brackets are the ratios of
-single rounds. Results are compared with the values that were written before they count.
+the median counts; it is not on Spark, and of the figures below only those of 16 KiB reads were
+measured since that is so. Figures are medians of rounds; in brackets the smallest and the largest.
+A ratio is the peer's median over ours, above 1 where Frazil is faster; its brackets are the ratios
+of single rounds. Results are compared with the values that were written before they count.
 
 - *icechunk 2.3.0* runs in the same process as Frazil, *1.1.21* in a worker of its own that takes
   its turns; both through zarr-python with zarr's own codec pipeline and default settings.

@@ -42,7 +42,7 @@ ones while the next are read. 64 MiB on the clock, with one thread and with two:
 126 ms and 109 ms, of 16 KiB 97 ms and 76 ms, of 32 KiB 114 ms and 60 ms; 100 MiB in chunks of 1 KiB
 1.2 s and 1.5 s. For 16 MiB both take the same, within a tenth."""
 READ_PATIENCE_S: Final = 0.005
-"""Seconds that a thread waits for another one that reads small compressed chunks from a disk. A
+"""Seconds that a thread waits for another one that reads small chunks from a disk. A
 batch takes 0.6 ms from the page cache. 64 MiB in 16 KiB chunks cost 165 ms and 400 waits of
 threads so, 195 ms and 1,000 waits where all read at once."""
 SLOW_DISK_THREADS: Final = 2
