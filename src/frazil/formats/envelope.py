@@ -22,8 +22,9 @@ import zstandard
 from frazil import config
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.tuning import BODY_PART, SMALL_BODY, WHOLE_BODY
+from frazil.flatbuf.tuning import BODY_PART, LARGE_BODY, SMALL_BODY, WHOLE_BODY
 from frazil.flatbuf.writer import MAX_SIZE, FlatWriter
+from frazil.formats.frames import unpack_frame
 from frazil.ids import ObjectId
 
 ALLOWANCE: Final = 64 << 20
@@ -96,7 +97,7 @@ class Envelope:
     spec: int
     kind: FileKind
     writer: str
-    body: bytes
+    body: bytes | memoryview
 
 
 NOISE: Final = 1000
@@ -203,7 +204,7 @@ def unseal(blob: bytes, expected: FileKind | None, *, key: str) -> Envelope:
     return Envelope(spec, FileKind(kind), writer.rstrip(b" \0").decode(errors="replace"), body)
 
 
-def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes:
+def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes | memoryview:
     """Decompress zstd frames, with or without declared size, and verify their checksums.
 
     Raises:
@@ -215,6 +216,8 @@ def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes:
         declared = zstandard.frame_content_size(packed)
         if declared > limit:
             raise too_large(key, packed=len(packed), limit=limit)
+        if declared >= LARGE_BODY:
+            return unpack_frame(packed, declared)
         if declared >= 0:
             # Nothing may follow: a frame whose mark of a checksum was lost ends before it.
             return _contexts.decompressor.decompress(
