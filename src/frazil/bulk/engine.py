@@ -277,23 +277,23 @@ class _Job:
         buffer = self._scratch.take(total)
         memory = memoryview(buffer)  # type: ignore[arg-type]  # an array is a buffer
         fetch_into(self._source.state, refs, memory, at, self._reader)
-        if self._is_direct and len(rows) == self._plan.count > self._plan.run_length:
-            grid = self._plan.places(self._out)
-            if grid is not None:
-                self._place_all(grid, memory, (at, ends, refs.kind))
-                self._scratch.give(buffer)
-                return len(rows), total
         row = rows.start
         while row < rows.stop:
+            rest = range(row, rows.stop)
             if row > rows.start:
-                places = self._plan.run(range(row, rows.stop), self._out)
+                places = self._plan.run(rest, self._out)
+            box = self._box(rest, places)
             count = 1 if places is None else places[0]
+            if box is not None:
+                count = math.prod(box.shape[: box.ndim // 2])
             part = slice(row - rows.start, row - rows.start + count)
             bounds = at[part], ends[part], refs.kind[part]
-            if places is None:
-                self._place_one(row, memory, bounds)
-            else:
+            if box is not None:
+                self._place_box(row, box, memory, bounds)
+            elif places is not None:
                 self._place_run(row, places[1], memory, bounds)
+            else:
+                self._place_one(row, memory, bounds)
             row += count
         self._scratch.give(buffer)
         return len(rows), total
@@ -338,13 +338,29 @@ class _Job:
             places[...] = targets
             self._scratch.give(buffer)
 
-    def _place_all(self, grid: Array, memory: memoryview, bounds: Bounds) -> None:
-        """All chunks of a plan, copied to their places in one step."""
-        buffer = self._scratch.take(grid.nbytes)
-        chunk = grid.shape[grid.ndim // 2 :]
-        targets = buffer[: grid.nbytes].view(self._chain.dtype).reshape(-1, *chunk)
-        self._unpack(0, targets, memory, bounds)
-        grid[...] = targets.reshape(grid.shape)
+    def _box(self, rows: range, run: tuple[int, Array] | None) -> Array | None:
+        """The places of more chunks than those of a run, where there are more."""
+        if run is None or not self._is_direct or run[0] == len(rows):
+            return None
+        box = self._plan.box(rows, self._out)
+        return box if box is not None and box.size > run[1].size else None
+
+    def _place_box(self, row: int, box: Array, memory: memoryview, bounds: Bounds) -> None:
+        """Chunks of several runs, copied to their places in one step.
+
+        Each step waits for Python's lock, which another thread may be reading files with.
+        """
+        starts, ends, kinds = bounds
+        chunk = box.shape[box.ndim // 2 :]
+        if self._is_raw and kinds.all():
+            self._check_sizes(row, ends - starts, math.prod(chunk) * box.itemsize)
+            flat = np.frombuffer(memory[starts[0] : ends[-1]], self._chain.dtype)
+            box[...] = flat.reshape(box.shape)
+            return
+        buffer = self._scratch.take(box.nbytes)
+        targets = buffer[: box.nbytes].view(self._chain.dtype).reshape(-1, *chunk)
+        self._unpack(row, targets, memory, bounds)
+        box[...] = targets.reshape(box.shape)
         self._scratch.give(buffer)
 
     def _unpack(self, row: int, targets: Array, memory: memoryview, bounds: Bounds) -> None:

@@ -62,10 +62,11 @@ class ChunkPlan(ABC):
         """
         return None
 
-    def places(self, out: Array) -> Array | None:
-        """The places of all chunks at once, if all are taken whole and are alike.
+    def box(self, rows: range, out: Array) -> Array | None:
+        """The places of chunks from the first row on that fill a box of the grid.
 
-        They are a view of `out`: first the axes of the grid, then those of a chunk.
+        All of them are taken whole and are alike; None if the first chunk is not taken whole.
+        The places are a view of `out`: first the axes of the grid, then those of a chunk.
         """
         return None
 
@@ -150,9 +151,7 @@ class BoxPlan(ChunkPlan):
         axis = self._run_axis
         cut, first = self.cuts[axis], places[axis]
         size = int(cut.sizes[first])
-        stop = min(len(cut.chunks), first + len(rows))
-        same = cut.is_whole[first:stop] & (cut.sizes[first:stop] == size)
-        count = stop - first if same.all() else int(np.argmin(same))
+        count = cut.alike_from(first, min(len(rows), len(cut.chunks) - first))
         boxes = [c.in_result[at] for c, at in zip(self.cuts, places, strict=True)]
         begin = boxes[axis].start  # type: ignore[union-attr]  # whole chunks are slices
         boxes[axis] = slice(begin, begin + count * size)
@@ -161,14 +160,23 @@ class BoxPlan(ChunkPlan):
         split = view.reshape(*view.shape[:axis], count, size, *view.shape[axis + 1 :])
         return count, np.moveaxis(split, axis, 0)
 
-    def places(self, out: Array) -> Array | None:
-        sizes = [int(cut.sizes[0]) for cut in self.cuts]
-        for cut, size in zip(self.cuts, sizes, strict=True):
-            if not (cut.is_whole.all() and (cut.sizes == size).all()):
+    def box(self, rows: range, out: Array) -> Array | None:
+        places, left = self._places(rows.start), len(rows)
+        split: list[int] = []
+        boxes: list[slice] = []
+        for cut, first in zip(reversed(self.cuts), reversed(places), strict=True):
+            size = int(cut.sizes[first])
+            count = cut.alike_from(first, max(1, min(left, len(cut.chunks) - first)))
+            if not count:
                 return None
-        split = [n for pair in zip(self.counts, sizes, strict=True) for n in pair]
-        axes = range(len(split))
-        return out.reshape(split).transpose([*axes[::2], *axes[1::2]])
+            begin = cut.in_result[first].start  # type: ignore[union-attr]  # as in `run`
+            boxes.append(slice(begin, begin + count * size))
+            split += [size, count]
+            # Only behind an axis that is taken in full the box goes on along the next one.
+            left = left // count if count == len(cut.chunks) else 0
+        view = out[tuple(reversed(boxes))].reshape(split[::-1])
+        axes = range(view.ndim)
+        return view.transpose([*axes[::2], *axes[1::2]])
 
     def parts(self, row: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         places = self._places(row)

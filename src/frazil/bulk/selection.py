@@ -72,6 +72,12 @@ class AxisSelection:
     has_arrays: bool = False
     """whether parts may be arrays of numbers"""
 
+    def alike_from(self, first: int, limit: int) -> int:
+        """How many chunks from one on, up to a limit, are taken whole and have its size."""
+        part = slice(first, first + limit)
+        same = self.is_whole[part] & (self.sizes[part] == self.sizes[first])
+        return len(same) if same.all() else int(np.argmin(same))
+
 
 def cut_slice(axis: GridAxis, chosen: slice) -> AxisSelection:
     """Cut a slice."""

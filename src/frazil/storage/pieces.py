@@ -15,6 +15,8 @@ from frazil.storage.posix import ABSENT, failure
 
 _PLAIN_NAME: Final = re.compile(r"[0-9A-Z]{20}")
 """Names of objects with random ids, which need no further look."""
+_PLAIN_KEYS: Final = re.compile(r"([^/]+/)[0-9A-Z]{20}(?:\1[0-9A-Z]{20})*")
+"""Keys of such objects in one folder, one after the other."""
 _MANY: Final = 512
 """Places that one read may go to; systems allow 1024."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
@@ -26,6 +28,42 @@ def read_pieces(pieces: Sequence[Piece], path_of: Callable[[str], str], flags: i
     Raises:
         StorageError: a file is missing or too short, or the system refuses it.
     """
+    keys = [key for key, _, _ in pieces]
+    if len(set(keys)) == len(keys) and _are_plain(keys):
+        _read_each(pieces, path_of, flags)
+    else:
+        _read_ranges(pieces, path_of, flags)
+
+
+def _are_plain(keys: Sequence[str]) -> bool:
+    """Whether keys are those of objects with random ids, all in one folder."""
+    together = set(map(len, keys)) == {len(keys[0])} if keys else False
+    return together and _PLAIN_KEYS.fullmatch("".join(keys)) is not None
+
+
+def _read_each(pieces: Sequence[Piece], path_of: Callable[[str], str], flags: int) -> None:
+    """Read one range of each of many files of a folder, with as little as possible between."""
+    key = pieces[0][0]
+    start_of_name = key.rindex("/") + 1
+    folder = descriptor = -1
+    try:
+        folder = os.open(os.path.dirname(path_of(key)), _FOLDER)
+        for key, start, view in pieces:
+            descriptor = os.open(key[start_of_name:], flags, dir_fd=folder)
+            if os.preadv(descriptor, (view,), start) != len(view):
+                _read_all(descriptor, key, start, view)
+            os.close(descriptor)
+            descriptor = -1
+    except OSError as error:
+        raise _refused(error, key, path_of) from error
+    finally:
+        for opened in (descriptor, folder):
+            if opened >= 0:
+                os.close(opened)
+
+
+def _read_ranges(pieces: Sequence[Piece], path_of: Callable[[str], str], flags: int) -> None:
+    """Read ranges of files; those that follow each other in a file are one read."""
     folders: dict[str, int] = {}
     descriptor = -1
     at, count = 0, len(pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -114,14 +115,40 @@ def test_runs_of_whole_chunks_are_views_of_their_places(sizes: tuple[int, ...]) 
     assert (plan.run(range(1, 2), out) or (0,))[0] == 1  # no more than were asked for
 
 
-def test_all_places_at_once_where_all_chunks_are_whole_and_alike() -> None:
+def test_the_places_of_a_box_of_chunks() -> None:
     out = np.arange(24).reshape(4, 6)
-    places = box_plan(regular_grid((4, 6), (2, 3)), ...).places(out)
+    places = box_plan(regular_grid((4, 6), (2, 3)), ...).box(range(4), out)
     assert places is not None
     assert places.shape == (2, 2, 2, 3)
     np.testing.assert_array_equal(places[1, 0], out[2:, :3])
-    assert box_plan(GRID, ...).places(np.zeros(SHAPE)) is None
-    assert box_plan(regular_grid((4, 6), (2, 3)), slice(1, 4)).places(out[1:]) is None
+    partial = box_plan(regular_grid((4, 6), (2, 3)), slice(1, 4))
+    assert partial.box(range(4), out[1:]) is None
+    rest = partial.box(range(2, 4), out[1:])
+    assert rest is not None
+    np.testing.assert_array_equal(rest[0], np.stack([out[2:, :3], out[2:, 3:]]))
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 3)), min_size=1, max_size=4), st.data())
+def test_a_box_is_a_view_of_whole_chunks_and_as_large_as_can_be(
+    axes: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    shape, sizes = zip(*axes, strict=True)
+    plan = box_plan(regular_grid(shape, sizes), ...)
+    first = data.draw(st.integers(0, plan.count - 1))
+    rows = range(first, data.draw(st.integers(first + 1, plan.count)))
+    out = np.arange(prod(shape)).reshape(shape)
+    run, box = plan.run(rows, out), plan.box(rows, out)
+    if run is None or box is None:
+        assert run is box
+        return
+    count = prod(box.shape[: len(shape)])
+    assert run[0] <= count <= len(rows)
+    assert box.shape[len(shape) :] == sizes
+    assert np.shares_memory(box, out)
+    for number, chunk in enumerate(box.reshape(-1, *sizes)):
+        np.testing.assert_array_equal(chunk, out[plan.parts(first + number)[1]])
+    if all(n % size == 0 for n, size in axes) and rows == range(plan.count):
+        assert count == plan.count
 
 
 @given(st.lists(st.tuples(st.integers(-10, 9), st.integers(-7, 6)), max_size=12))

@@ -79,3 +79,55 @@ def test_neighbours_are_read_together_and_descriptors_closed(folder: Path) -> No
     with pytest.raises(StorageError):
         storage.read_into([(KEY, at, view[at : at + 2]) for at in (4092, 4094, 4096)])
     assert not is_open(folder / NAME)
+
+
+def names(count: int) -> list[str]:
+    """Names of objects."""
+    return [f"{number:020d}" for number in range(count)]
+
+
+@pytest.mark.parametrize("extra", [None, "chunks/a longer name", f"other/{NAME}"])
+def test_parts_of_many_files_are_read(folder: Path, extra: str | None) -> None:
+    keys = [f"chunks/{name}" for name in names(9)] + ([extra] if extra else [])
+    for number, key in enumerate(keys):
+        path = folder.parent / key
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes([number]) * 5 + b"abc")
+    memory = bytearray(4 * len(keys))
+    pieces = [
+        (key, 3, memoryview(memory)[4 * number : 4 * number + 4]) for number, key in enumerate(keys)
+    ]
+    LocalStorage(folder.parent).read_into(pieces[::-1])
+    assert memory == b"".join(bytes([number]) * 2 + b"ab" for number in range(len(keys)))
+
+
+def test_neighbours_in_a_file_are_read_as_one(folder: Path) -> None:
+    (folder / NAME).write_bytes(b"0123456789")
+    memory = bytearray(9)
+    ranges = ((2, 0, 3), (5, 6, 9), (0, 3, 5))
+    pieces = [(KEY, start, memoryview(memory)[a:b]) for start, a, b in ranges]
+    LocalStorage(folder.parent).read_into(pieces)
+    assert memory == b"23401" + bytes(1) + b"567"
+
+
+@pytest.mark.parametrize("defect", ["missing", "short", "folder"])
+def test_the_file_that_is_damaged_is_named(folder: Path, defect: str) -> None:
+    keys = [f"chunks/{name}" for name in names(5)]
+    for key in keys:
+        (folder.parent / key).write_bytes(b"abc")
+    bad = folder.parent / keys[3]
+    if defect == "short":
+        bad.write_bytes(b"ab")
+    else:
+        bad.unlink()
+    if defect == "folder":
+        bad.mkdir()
+    opened = len([*Path("/proc/self/fd").iterdir()])
+    with pytest.raises(StorageError) as caught:
+        LocalStorage(folder.parent).read_into([(key, 0, memoryview(bytearray(3))) for key in keys])
+    assert caught.value.facts["key"] == keys[3]
+    assert len([*Path("/proc/self/fd").iterdir()]) == opened
+
+
+def test_nothing_is_read_of_nothing(folder: Path) -> None:
+    LocalStorage(folder.parent).read_into([])
