@@ -165,7 +165,7 @@ def test_every_truncation_of_the_body_is_survived(name: str) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_byte_of_the_body_may_be_wrong(name: str) -> None:
     blob, kind, use = SAMPLES[name]
-    body = bytes(unseal(blob, kind, key=KEY).body)
+    body = unseal(blob, kind, key=KEY).body
     for at, byte in enumerate(body):
         value = (0x00, 0x7F, 0xFF, byte ^ 1)[at % 4 ^ at // 4 % 4]
         survives(use, seal(body[:at] + bytes([value]) + body[at + 1 :], kind, spec=blob[36]))
@@ -257,7 +257,7 @@ def shared_nodes(count: int, document: int) -> bytes:
     """A snapshot whose nodes all use the same long document."""
     nodes = tuple(GroupNode(NodeId(bytes(8)), f"/{n:06d}", b"") for n in range(count))
     blob = encode_snapshot(Snapshot(IDS[0], None, nodes, 1, "", {}, ()), spec=2)
-    body = bytes(unseal(blob, FileKind.SNAPSHOT, key=KEY).body)
+    body = unseal(blob, FileKind.SNAPSHOT, key=KEY).body
     # The texts stand behind the tables, so a long vector at the very end can be reached by all.
     long = len(body)
     patched = bytearray(body + struct.pack("<I", document) + bytes(document))

@@ -12,15 +12,22 @@ import zstandard
 from frazil.arrays import I64
 from frazil.bulk.codecs import ByteCodec, damaged, wrong_size
 from frazil.bulk.tuning import ZSTD_AT_ONCE, ZSTD_BY_NUMCODECS
-from frazil.formats.frames import BLOCK_HEADER, CHECKSUM, HAS_CHECKSUM, RUN, frame_end
 from frazil.storage.base import Bytes
 
 _PIECE: Final = 1 << 20
 """Bytes that a stream gives at a time, so that a limit is noticed soon after it is passed."""
+_HAS_CHECKSUM: Final = 4
+"""Flag in the first byte after the magic number of a Zstandard frame."""
 _IS_SINGLE_SEGMENT: Final = 32
 """Flag in the same byte: no window but the content itself."""
+_BLOCK_HEADER: Final = 3
+"""Bytes: a flag of the last block, its kind, and its size."""
+_RUN: Final = 1
+"""Kind of a block of one byte, repeated."""
 _RESERVED: Final = 3
 """Kind of a block that must not occur."""
+_CHECKSUM: Final = 4
+"""Bytes of a checksum."""
 
 
 class _Contexts(threading.local):
@@ -115,21 +122,33 @@ def _are_plain_frames(data: Bytes, lengths: I64, size: int) -> bool:
     if size > ZSTD_AT_ONCE or len(data) < 5 or not data[4] & _IS_SINGLE_SEGMENT:
         return False
     header, least = zstandard.frame_header_size(data), int(lengths.min())
-    if zstandard.frame_content_size(data) != size or least < header + BLOCK_HEADER:
+    if zstandard.frame_content_size(data) != size or least < header + _BLOCK_HEADER:
         return False
     starts = np.cumsum(lengths) - lengths
-    heads = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(header + BLOCK_HEADER)]
+    heads = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(header + _BLOCK_HEADER)]
     if (heads[:, :header] != heads[0, :header]).any():
         return False
     block = heads[:, header:].astype(np.int64) @ np.array([1, 1 << 8, 1 << 16])
     is_last, kind, count = block & 1 == 1, block >> 1 & 3, block >> 3
-    held = np.where(kind == RUN, 1, count)
-    checksum = CHECKSUM if data[4] & HAS_CHECKSUM else 0
-    is_whole = lengths == header + BLOCK_HEADER + held + checksum
+    held = np.where(kind == _RUN, 1, count)
+    checksum = _CHECKSUM if data[4] & _HAS_CHECKSUM else 0
+    is_whole = lengths == header + _BLOCK_HEADER + held + checksum
     return bool((is_last & (kind != _RESERVED) & is_whole).all())
 
 
 def _require_checksum(data: Bytes) -> None:
-    """Refuse a frame that should end in a checksum but ends before: streams do not mind."""
-    if len(data) >= 5 and data[4] & HAS_CHECKSUM and frame_end(data) > len(data):
+    """Refuse a frame that should end in a checksum but ends before: streams do not mind.
+
+    Only headers of blocks are looked at, of which there is one for each 128 KiB.
+    """
+    if len(data) < 5 or not data[4] & _HAS_CHECKSUM:
+        return
+    at = zstandard.frame_header_size(data)
+    while at + _BLOCK_HEADER <= len(data):
+        header = int.from_bytes(data[at : at + _BLOCK_HEADER], "little")
+        is_last, is_run, size = header & 1, header >> 1 & 3 == _RUN, header >> 3
+        at += _BLOCK_HEADER + (1 if is_run else size)
+        if is_last:
+            break
+    if at + _CHECKSUM > len(data):
         raise damaged("it ends before its checksum")

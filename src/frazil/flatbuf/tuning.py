@@ -93,7 +93,3 @@ bodies of usual size, such as a manifest of a million references, need not pay."
 BODY_PART: Final = 4 << 20
 """Bytes of such a part, at least: the manifest of two million references takes 1.37 s, with an
 eighth of it 1.47 s, with eight times as much 1.45 s, and as much memory."""
-LARGE_BODY: Final = 4 << 20
-"""Bodies from this size on are unpacked into an array of numpy, which asks the system for large
-pages of memory; smaller arrays do not ask. The snapshot of 100,000 nodes (68 MB) takes 27 ms
-instead of 70 ms."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from frazil.arrays import I64, U8
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.columns import Spans, spread
-from frazil.flatbuf.tuning import LARGE_BODY, MANY_TABLES
+from frazil.flatbuf.tuning import MANY_TABLES
 from frazil.ids import utf8
 from frazil.model.oplog import copy_frames
 
@@ -134,18 +134,6 @@ def room_before(count: int) -> int:
     return 8 * (count // 2 + 2) + 4096 if count >= MANY_TABLES else 0
 
 
-def joined(parts: Sequence[BytesPart]) -> BytesPart:
-    """Pieces of memory as one; a large one is an array, which is made of large pages."""
-    size = sum(map(len, parts))
-    if size < LARGE_BODY:
-        return b"".join(parts)
-    memory, at = np.empty(size, np.uint8).data, 0
-    for part in parts:
-        memory[at : at + len(part)] = part
-        at += len(part)
-    return memory.toreadonly()
-
-
 class Body(NamedTuple):
     """A file that is not yet one piece of memory."""
 
@@ -158,7 +146,7 @@ class Body(NamedTuple):
     def joined(self) -> BytesPart:
         """The bytes of the file; where the end of it has room for the rest, it is not copied."""
         if self.end is None or self.size > len(self.end.memory):
-            return joined(self.backwards[::-1])
+            return b"".join(reversed(self.backwards))
         at = self.end.room
         for piece in self.backwards[1:]:
             at -= len(piece)
@@ -176,7 +164,7 @@ class Body(NamedTuple):
             while self.backwards and size < step and len(self.backwards[-1]) < step:
                 part.append(self.backwards.pop())
                 size += len(part[-1])
-            yield part[0] if len(part) == 1 else joined(part)
+            yield part[0] if len(part) == 1 else b"".join(part)
 
 
 class FlatWriter:

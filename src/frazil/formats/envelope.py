@@ -22,9 +22,8 @@ import zstandard
 from frazil import config
 from frazil.errors import ErrorKind, FormatError
 from frazil.flatbuf.reader import Buffer
-from frazil.flatbuf.tuning import BODY_PART, LARGE_BODY, SMALL_BODY, WHOLE_BODY
+from frazil.flatbuf.tuning import BODY_PART, SMALL_BODY, WHOLE_BODY
 from frazil.flatbuf.writer import MAX_SIZE, FlatWriter
-from frazil.formats.frames import unpack_frame
 from frazil.ids import ObjectId
 
 ALLOWANCE: Final = 64 << 20
@@ -97,7 +96,7 @@ class Envelope:
     spec: int
     kind: FileKind
     writer: str
-    body: bytes | memoryview
+    body: bytes
 
 
 NOISE: Final = 1000
@@ -204,7 +203,7 @@ def unseal(blob: bytes, expected: FileKind | None, *, key: str) -> Envelope:
     return Envelope(spec, FileKind(kind), writer.rstrip(b" \0").decode(errors="replace"), body)
 
 
-def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes | memoryview:
+def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes:
     """Decompress zstd frames, with or without declared size, and verify their checksums.
 
     Raises:
@@ -216,8 +215,6 @@ def unpack(packed: bytes | memoryview, *, limit: int, key: str) -> bytes | memor
         declared = zstandard.frame_content_size(packed)
         if declared > limit:
             raise too_large(key, packed=len(packed), limit=limit)
-        if declared >= LARGE_BODY:
-            return unpack_frame(packed, declared)
         if declared >= 0:
             # Nothing may follow: a frame whose mark of a checksum was lost ends before it.
             return _contexts.decompressor.decompress(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from frazil.flatbuf.growth import MARK_SIZE, mark_of, may_grow
 from frazil.flatbuf.reader import U32, Buffer
 from frazil.flatbuf.tuning import FINDS_PER_DECODE, PATCHED_FROM, PATCHED_ROWS
-from frazil.flatbuf.writer import MAX_SIZE, OFFSET, FlatWriter, TableLayout, joined
+from frazil.flatbuf.writer import MAX_SIZE, OFFSET, FlatWriter, TableLayout
 from frazil.formats.envelope import FileKind, require_id, seal, seal_table, unseal
 from frazil.formats.locations import LocationCompression
 from frazil.formats.refs import (
@@ -199,7 +199,7 @@ def encode_manifest(
 
 def patched_body(
     buffer: Buffer, id: ManifestId, start: int, count: int, changes: ChunkTable
-) -> bytes | memoryview | None:
+) -> bytes | None:
     """The body of a manifest with another id and other references for some chunks.
 
     To change one chunk of millions, columns would be decoded and encoded again. Instead the new
@@ -223,7 +223,7 @@ def patched_body(
         at = start + 4 * row
         edits.append((at, U32.pack(table - at)))
     tail: list[bytes | memoryview] = [bytes(end - buffer.size), refs.data, mark_of(buffer.data)]
-    return joined([*_edited(buffer, edits), *tail])
+    return b"".join([*_edited(buffer, edits), *tail])
 
 
 def _edited(buffer: Buffer, edits: Iterable[tuple[int, bytes]]) -> Iterable[bytes | memoryview]:

@@ -20,7 +20,7 @@ LENGTH: Final = 4
 
 def holds_path(blob: bytes, path: str, *, key: str) -> bool:
     """Whether a snapshot file has, somewhere, a text that is a path or one below it."""
-    body = bytes(unseal(blob, FileKind.SNAPSHOT, key=key).body)
+    body = unseal(blob, FileKind.SNAPSHOT, key=key).body
     raw = path.encode()
     if path == "/":
         return False  # every file holds it, and what is below it has no common name

@@ -8,7 +8,7 @@ import pytest
 from frazil.errors import FormatError
 from frazil.flatbuf import writer as module
 from frazil.flatbuf.reader import I32, U32, U64, Buffer, Table
-from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout, joined
+from frazil.flatbuf.writer import OFFSET, FlatWriter, TableLayout
 from frazil.model.oplog import TEXT_END, append_frames
 
 ROOT = TableLayout(OFFSET)
@@ -108,13 +108,3 @@ def test_empty_vectors_are_written_once_but_items_of_eight_bytes_stay_aligned() 
     body = writer.finish(writer.table(empty, first, wide), b"Test").joined()
     root = Buffer(body, "file").root()
     assert [root.required_vector(slot, 8, "items")[1] for slot in (0, 1)] == [0, 0]
-
-
-@pytest.mark.parametrize("limit", [0, 11, 12])
-def test_pieces_are_joined_in_small_and_in_large_memory(
-    monkeypatch: pytest.MonkeyPatch, limit: int
-) -> None:
-    monkeypatch.setattr(module, "LARGE_BODY", limit)
-    whole = joined([b"", b"abc", memoryview(b"defgh"), bytes(3)])
-    assert bytes(whole) == b"abcdefgh\0\0\0"
-    assert memoryview(whole).readonly

@@ -164,7 +164,7 @@ def test_an_empty_dimension_name_is_none() -> None:
 
 def damaged(spec: int, old: bytes, new: bytes) -> bytes:
     """The sample with some bytes replaced, sealed again."""
-    body = bytes(unseal(encode_snapshot(SAMPLE, spec=spec), FileKind.SNAPSHOT, key=KEY).body)
+    body = unseal(encode_snapshot(SAMPLE, spec=spec), FileKind.SNAPSHOT, key=KEY).body
     assert body.count(old) == 1
     return seal(body.replace(old, new), FileKind.SNAPSHOT, spec=spec)
 

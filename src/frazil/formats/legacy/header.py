@@ -94,8 +94,7 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
         FormatError: the header is damaged or of another kind of file, or the body is too large.
     """
     if blob.startswith(ZSTD_MAGIC):
-        body = bytes(unpack(blob, limit=MAX_MESSAGE, key=key))
-        return Wrapping(compressed=True, size=len(blob)), body
+        return Wrapping(compressed=True, size=len(blob)), unpack(blob, limit=MAX_MESSAGE, key=key)
     if not blob.startswith(MAGIC):
         if len(blob) > MAX_MESSAGE:
             raise FormatError("file is too large", key=key, size=len(blob))
@@ -113,7 +112,7 @@ def unwrap(blob: bytes, expected: FileKind | None, *, key: str) -> tuple[Wrappin
     wrapping = Wrapping(size, packing == ZSTD, FileKind(kind), spec, name, len(blob))
     packed = memoryview(blob)[size:]
     if packing == ZSTD:
-        return wrapping, bytes(unpack(packed, limit=MAX_MESSAGE, key=key))
+        return wrapping, unpack(packed, limit=MAX_MESSAGE, key=key)
     if len(packed) > MAX_MESSAGE:
         raise FormatError("file is too large", key=key, size=len(blob))
     return wrapping, bytes(packed)
