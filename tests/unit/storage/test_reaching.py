@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -56,10 +57,15 @@ def test_a_closed_port_is_told_within_seconds(place: Callable[[str], Storage]) -
 @contextmanager
 def late_server(after_s: float, port: int = 0) -> Iterator[str]:
     """A server that begins to listen later; its address."""
-    port, end = port or free_port(), threading.Event()
+    end, held = threading.Event(), socket.socket()
+    # Until then the port belongs to a socket that does not listen, so that nobody else gets it.
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", port))
+    port = held.getsockname()[1]
 
     def serve() -> None:
         time.sleep(after_s)
+        held.close()
         with web_server(port) as web:
             web.files = {"/repo": b"here", "/bkt/pre/repo": b"here"}
             end.wait()
