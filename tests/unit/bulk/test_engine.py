@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 import zarr
+from zarr.core.buffer import default_buffer_prototype
 
 import frazil
 from frazil import config
 from frazil.bulk.engine import pace_for
-from frazil.errors import StorageError
+from frazil.errors import FormatError, StorageError
 from frazil.storage.base import Storage
 from frazil.storage.memory import MemoryStorage
 
@@ -63,12 +65,13 @@ def test_few_threads_begin_to_read_small_chunks(threads: int) -> None:
 
 @pytest.mark.parametrize("codec", [None, "auto"], ids=["raw", "zstd"])
 @pytest.mark.parametrize("rows", [4, 64, 128], ids=["tiny", "small", "larger"])
+@pytest.mark.parametrize("missing", [0, 128], ids=["full", "sparse"])
 def test_chunks_of_many_batches_are_read_to_their_places(
-    tmp_path: Path, rows: int, codec: Literal["auto"] | None
+    tmp_path: Path, rows: int, codec: Literal["auto"] | None, missing: int
 ) -> None:
     """Written and missing ones, by threads that take turns."""
     values = np.random.default_rng(rows).normal(size=(512, 1024))
-    values[:, 128:256] = 7
+    values[:, 128 : 128 + missing] = 7
     session = frazil.Repository.create(tmp_path).writable_session("main")
     array = zarr.create_array(
         session.store,
@@ -90,3 +93,20 @@ def test_chunks_of_many_batches_are_read_to_their_places(
     chunks[len(chunks) // 2].unlink()
     with pytest.raises(StorageError, match="/a"):
         session.array("a")[...]
+
+
+@pytest.mark.parametrize("codec", [None, "auto"], ids=["raw", "zstd"])
+def test_a_chunk_of_another_size_among_many_is_named(
+    tmp_path: Path, codec: Literal["auto"] | None
+) -> None:
+    session = frazil.Repository.create(tmp_path).writable_session("main")
+    array = zarr.create_array(
+        session.store, name="a", shape=(512, 512), chunks=(64, 32), dtype="f8", compressors=codec
+    )
+    array[...] = 1.5
+    chunk = asyncio.run(session.store.get("a/c/3/5", default_buffer_prototype()))
+    assert chunk is not None
+    asyncio.run(session.store.set("a/c/3/5", chunk[: len(chunk) - 8]))
+    with pytest.raises(FormatError) as caught:
+        session.array("a")[...]
+    assert (caught.value.facts["array"], caught.value.facts["chunk"]) == ("/a", (3, 5))
