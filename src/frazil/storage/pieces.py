@@ -52,8 +52,9 @@ def _read_each(pieces: Sequence[Piece], path_of: Callable[[str], str], flags: in
             descriptor = os.open(key[start_of_name:], flags, dir_fd=folder)
             if os.preadv(descriptor, (view,), start) != len(view):
                 _read_all(descriptor, key, start, view)
-            os.close(descriptor)
-            descriptor = -1
+            # What fails to close is not closed again: its number may be another file's by then.
+            done, descriptor = descriptor, -1
+            os.close(done)
     except OSError as error:
         raise _refused(error, key, path_of) from error
     finally:
@@ -90,8 +91,8 @@ def _read_ranges(pieces: Sequence[Piece], path_of: Callable[[str], str], flags: 
             except OSError as error:
                 raise _refused(error, key, path_of) from error
             if at == count or pieces[at][0] != key:
-                os.close(descriptor)
-                descriptor = -1
+                done, descriptor = descriptor, -1
+                os.close(done)
     finally:
         for opened in (descriptor, *folders.values()):
             if opened >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -129,5 +130,29 @@ def test_the_file_that_is_damaged_is_named(folder: Path, defect: str) -> None:
     assert len([*Path("/proc/self/fd").iterdir()]) == opened
 
 
-def test_nothing_is_read_of_nothing(folder: Path) -> None:
-    LocalStorage(folder.parent).read_into([])
+def test_nothing_is_opened_to_read_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    storage = LocalStorage(folder.parent)
+    monkeypatch.setattr("os.open", lambda *each, **_: opened.append(each))
+    storage.read_into([])
+    assert not opened
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["each", "ranges"])
+def test_a_file_that_fails_to_close_is_not_closed_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    (folder / NAME).write_bytes(b"abcdef")
+    closed, close = list[int](), os.close
+
+    def failing(descriptor: int) -> None:
+        closed.append(descriptor)
+        close(descriptor)
+        if len(closed) == 1:
+            raise OSError(errno.EIO, "cannot close")
+
+    monkeypatch.setattr("os.close", failing)
+    pieces = [(KEY, 3 * at, memoryview(bytearray(2))) for at in range(count)]
+    with pytest.raises((StorageError, OSError)):
+        LocalStorage(folder.parent).read_into(pieces)
+    assert len(closed) == len(set(closed)) == 2  # the file and its folder
