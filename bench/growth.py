@@ -51,10 +51,15 @@ class Field:
     def compare(
         self, curve: Curve, x: int, measure: Measure, places: dict[str, Place], rounds: int
     ) -> None:
-        """Measure the sides in turn and note the point."""
+        """Measure the sides in turn and note the point.
+
+        Quick work is done several times a round, but for a single round: there it is done once,
+        since some work cannot be done again.
+        """
+        times = 1 if rounds == 1 else QUICK_TIMES
         values: dict[str, list[float]] = {name: [] for name in places}
         parties = dict(SIDES)
-        for turn in range(rounds * QUICK_TIMES):
+        for turn in range(rounds * times):
             for name in list(places)[:: 1 if turn % 2 else -1]:
                 if turn >= rounds and values[name][0] > QUICK_S:
                     continue
@@ -161,7 +166,7 @@ def by_snapshots(field: Field) -> Iterator[Curve]:
         compare(curves["commit"], number, _small_commit)
         compare(curves["ancestry"], number, _ancestry)
         compare(curves["open"], number, history.open_newest)
-        once = partial(field.compare, places=places, rounds=1)  # there is one history to expire
+        once = partial(field.compare, places=places, rounds=1)  # there is one history to clear up
         once(curves["expire"], number, _expire)
         once(curves["collect"], number, _collect)
         drop(*places.values())
