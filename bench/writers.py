@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from bench import history
+from bench.disk import settle
 from bench.model import Curve, Party, Place, Size, Unit, Where
 from bench.parties import Durability, api, create, open_repository
 from bench.servers import Remote
@@ -141,6 +142,7 @@ def _race(
     with ThreadPoolExecutor(len(workers)) as pool:
         # Processes start and import before the time does.
         list(pool.map(partial(ask, count=0), range(len(workers))))
+        settle()
         begin = time.perf_counter()
         done = list(pool.map(partial(ask, count=share), range(len(workers))))
         seconds = time.perf_counter() - begin
