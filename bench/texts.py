@@ -28,8 +28,9 @@ of single rounds. Results are compared with the values that were written before 
 - *durable* is Frazil's default: everything that a commit names is on the disk before the branch
   moves. *no fsync* is `durability="none"`, which is what all others do; *then fsync* adds to a
   peer's commit what brings its files to the disk, without Frazil's order. Between runs the kernel
-  writes out what it holds, and gives back the blocks of removed files where the file system is
-  mounted with `discard`, so that nobody pays for another's data.
+  writes out what it holds, and gives back the blocks of emptied files where the file system is
+  mounted with `discard`; files are removed when all is measured. So nobody pays for another's
+  data.
 - Memory is the peak of a fresh process during the work, with what it held before in brackets.
 - Requests are counted by the proxy that all S3 traffic passes; on disk nobody counts them.
 """
