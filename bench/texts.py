@@ -6,10 +6,8 @@ HOW = """\
 Every case runs in rounds. In each round all contestants do the same work once, in alternating
 order, so that a busy machine hurts all alike; a first round warms imports and the page cache and
 is thrown away where a round is cheap. Work of less than 0.3 s is done three times in a round, and
-the median counts; it is not on Spark, and of the figures below only local reads of 16 KiB and 1
-KiB chunks and the curves by nodes were measured since that is so. These are from the processor
-above, all others from an Intel Xeon with as many cores. Figures are medians of rounds; in brackets
-the smallest and the largest.
+the median counts (on Spark only where one core is compared with two). Figures are medians of
+rounds; in brackets the smallest and the largest.
 A ratio is the peer's median over ours, above 1 where Frazil is faster; its brackets are the ratios
 of single rounds. Results are compared with the values that were written before they count.
 
