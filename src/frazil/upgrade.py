@@ -14,7 +14,7 @@ from frazil.repository import Repository
 from frazil.repository.handle import retire
 from frazil.run import LocalRunner, Runner
 from frazil.storage.base import Storage
-from frazil.storage.by_url import storage_from_url
+from frazil.storage.by_url import storage_at
 from frazil.transaction.opened import context_of
 from frazil.upgrading.chunks import mover
 from frazil.upgrading.cleaning import delete_old_files
@@ -134,7 +134,7 @@ def undo_upgrade(
             killed doing so less than a day (or `unsafe_minimum_age`) ago.
     """
     return undo(
-        _storage(place),
+        storage_at(place),
         dry_run=dry_run,
         force=force,
         store_root=store_root,
@@ -158,12 +158,8 @@ def clean_upgrade(
             was written less than a day ago (or `unsafe_minimum_age`).
     """
     return delete_old_files(
-        _storage(place),
+        storage_at(place),
         dry_run=dry_run,
         store_root=store_root,
         unsafe_minimum_age=unsafe_minimum_age,
     )
-
-
-def _storage(place: Storage | str | Path) -> Storage:
-    return place if isinstance(place, Storage) else storage_from_url(str(place))

@@ -28,7 +28,7 @@ from frazil.repository.space import Space
 from frazil.repository.upkeep import UpkeepMethods
 from frazil.repository.versions import Versions
 from frazil.storage.base import Storage, require_deleted
-from frazil.storage.by_url import storage_from_url
+from frazil.storage.by_url import storage_at
 from frazil.storage.trust import own_containers
 from frazil.storage.virtual import Authorized
 from frazil.transaction.context import make_context
@@ -48,10 +48,6 @@ def _chosen(version: SpecVersion | int | str | None) -> Generation:
     if version not in BY_NUMBER:
         raise ValueError(f"Unsupported version {version}")
     return BY_NUMBER[version]
-
-
-def _as_storage(storage: Storage | str | Path) -> Storage:
-    return storage if isinstance(storage, Storage) else storage_from_url(str(storage))
 
 
 class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
@@ -77,7 +73,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
             ConflictError: another process created one at the same time.
         """
         log.debug("Creating Repository")
-        place, generation = _as_storage(storage), _chosen(spec_version)
+        place, generation = storage_at(storage), _chosen(spec_version)
         labelled = place.with_attribution(attribution or Attribution())
         create_repository(labelled, config, generation, check_clean_root=check_clean_root)
         context = open_context(labelled, config, authorize_virtual_chunk_access, generation)
@@ -108,7 +104,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
             RepositoryNotFoundError: there is none.
             InvalidInputError: the other files are elsewhere, and `store_root` is not that place.
         """
-        place = _as_storage(storage)
+        place = storage_at(storage)
         labelled = place.with_attribution(attribution or Attribution())
         context = open_context(
             labelled,
@@ -130,7 +126,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
         attribution: Attribution | None = None,
     ) -> Self:
         """Open the repository at a place, creating it when there is none."""
-        place = _as_storage(storage)
+        place = storage_at(storage)
         if detect_generation(place) is None:
             try:
                 return cls.create(
@@ -158,7 +154,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
         storage: Storage | str | Path, storage_settings: StorageSettings | None = None
     ) -> SpecVersion | None:
         """The spec version of the repository at a place, or None."""
-        place = _as_storage(storage)
+        place = storage_at(storage)
         if storage_settings is not None:
             place = place.with_settings(place.default_settings().merge(storage_settings))
         found = detect_generation(place)
@@ -167,7 +163,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
     @staticmethod
     def fetch_config(storage: Storage | str | Path) -> RepositoryConfig | None:
         """The configuration stored in a repository, or None."""
-        place = _as_storage(storage)
+        place = storage_at(storage)
         return stored_config(place, require(place))
 
     def reopen(
@@ -212,7 +208,7 @@ class Repository(SessionMethods, AttributeMethods, UpkeepMethods):
         Raises:
             StorageError: an object could not be deleted.
         """
-        place = _as_storage(storage)
+        place = storage_at(storage)
         if confirm not in (place.url, str(storage)):
             raise InvalidInputError(
                 f"to delete the repository pass confirm={place.url!r}",

@@ -6,6 +6,7 @@ Places on this machine need none of what object stores do, so that small program
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -25,6 +26,23 @@ _FLAGS: Final = frozenset(
     {"allow_http", "anonymous", "force_path_style", "requester_pays", "use_weak_consistency"}
 )
 _PLAIN: Final = frozenset({"region", "endpoint_url", "account_id", "account", "namespace"})
+
+
+def storage_at(place: Storage | str | os.PathLike[str]) -> Storage:
+    """The storage of a place that a user named: a storage, a URL or a path.
+
+    Raises:
+        InvalidInputError: it is none of these, such as None. Its text would be a path too.
+        StorageError: the URL is of no known form.
+    """
+    if isinstance(place, Storage):
+        return place
+    if not isinstance(place, str | os.PathLike):
+        raise InvalidInputError(
+            f"a place is a storage of Frazil, a URL or a path, not a {type(place).__qualname__}",
+            kind=ErrorKind.CANNOT_PARSE_URL,
+        )
+    return storage_from_url(os.fspath(place))
 
 
 def storage_from_url(url: str, **options: Any) -> Storage:  # noqa: ANN401  (those of the function)

@@ -25,7 +25,7 @@ from frazil.session import Session
 from frazil.statistics.copying import copy_statistics
 from frazil.storage.assets import CHUNK, CHUNKS
 from frazil.storage.base import PLAIN, Bytes, LostRace, Storage, absent, require_deleted
-from frazil.storage.by_url import storage_from_url
+from frazil.storage.by_url import storage_at
 from frazil.storage.local import LocalStorage
 from frazil.tip import Tip, watched
 from frazil.transaction.context import Context
@@ -91,11 +91,6 @@ def clone(
     if len(state.tree):
         snapshot = commit_job(writing, "clone", text, {**facts, **runner.facts()})
     return JobReport(snapshot, tuple(tables), sum(map(len, tables.values())), size_bytes, len(keys))
-
-
-def storage_at(place: Storage | str | os.PathLike[str]) -> Storage:
-    """The storage of a place that a user named."""
-    return place if isinstance(place, Storage) else storage_from_url(os.fspath(place))
 
 
 def place_name(storage: Storage) -> str:

@@ -28,12 +28,13 @@ from frazil.run import (
 )
 from frazil.session import Session
 from frazil.storage.base import Storage
+from frazil.storage.by_url import storage_at
 from frazil.tip import watched
 from frazil.transaction.context import Context
 from frazil.transaction.draft import in_grid
 from frazil.transaction.keys import metadata_key
 from frazil.transaction.working import WorkingState
-from frazil.transfer.cloning import BATCH_BYTES, TASK_CHUNKS, require_empty, storage_at
+from frazil.transfer.cloning import BATCH_BYTES, TASK_CHUNKS, require_empty
 from frazil.transfer.zarr_import import key_reader
 
 CELL_BYTES: Final = 8

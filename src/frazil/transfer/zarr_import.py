@@ -34,6 +34,7 @@ from frazil.run import (
 )
 from frazil.session import Session
 from frazil.storage.base import Storage
+from frazil.storage.by_url import storage_at
 from frazil.transaction.context import Context
 from frazil.transaction.keys import METADATA, ZARR_V2_NAMES
 from frazil.transaction.opened import context_of
@@ -43,7 +44,6 @@ from frazil.transfer.cloning import (
     TASK_CHUNKS,
     fetch_all,
     place_name,
-    storage_at,
 )
 
 _CONSOLIDATED: Final = "consolidated_metadata"

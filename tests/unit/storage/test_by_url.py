@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from frazil import Repository
 from frazil.errors import ErrorKind, InvalidInputError, StorageError
-from frazil.storage.by_url import storage_from_url
+from frazil.storage.by_url import storage_at, storage_from_url
 from frazil.storage.constructors import (
     http_storage,
     redirect_storage,
 )
+from frazil.storage.local import LocalStorage
+from frazil.storage.memory import MemoryStorage
 from tests.unit.storage.test_constructors import place
 
 
@@ -82,3 +85,22 @@ class TestUrls:
         assert callable(make)
         with pytest.raises(StorageError, match="error parsing URL"):
             make("no-scheme")
+
+
+class TestPlaces:
+    def test_a_storage_a_path_and_a_url_are_places(self, tmp_path: Path) -> None:
+        storage = MemoryStorage()
+        assert storage_at(storage) is storage
+        for given in (tmp_path, str(tmp_path), tmp_path.as_uri()):
+            found = storage_at(given)
+            assert isinstance(found, LocalStorage)
+            assert found.path == str(tmp_path)
+
+    @pytest.mark.parametrize("given", [None, 3, b"/some/dir", ["/some/dir"]])
+    def test_all_else_is_refused_and_makes_no_folder_of_that_name(
+        self, given: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InvalidInputError, match=f"not a {type(given).__name__}"):
+            Repository.create(given)  # type: ignore[arg-type]
+        assert not list(tmp_path.iterdir())

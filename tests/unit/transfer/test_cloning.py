@@ -23,7 +23,6 @@ from frazil.transfer.cloning import (
     clone,
     fetch_all,
     place_name,
-    storage_at,
 )
 from tests.races.test_cloning import SPECS, is_sound, place, read
 from tests.support.generations import Spec
@@ -142,9 +141,3 @@ def test_an_object_that_is_missing_is_named() -> None:
 def test_places_are_named_as_people_write_them(tmp_path: Path) -> None:
     assert place_name(LocalStorage(tmp_path)) == str(tmp_path)
     assert place_name(s3_storage(bucket="b", prefix="p", anonymous=True)) == "s3://b/p"
-    storage = MemoryStorage()
-    assert storage_at(storage) is storage
-    for given in (tmp_path, str(tmp_path), tmp_path.as_uri()):
-        found = storage_at(given)
-        assert isinstance(found, LocalStorage)
-        assert found.path == str(tmp_path)
