@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.disk import settle
 from bench.model import Case, Contestant, Party, Place, Timed, Unit
+from bench.page_cache import warm
 
 STATUS = Path("/proc/self/status")
 CLEAR_PEAK = Path("/proc/self/clear_refs")
@@ -40,6 +42,9 @@ def execute(
     """Do the work once; `check` looks at the result as well, `before` runs just before it."""
     action = contestant.make(data, scratch)
     gc.collect()
+    if scratch.is_local:
+        settle()  # else one contestant's fsync waits for what another left to the kernel
+        warm(scratch.folder.parent)
     if before is not None:
         before()
     with contextlib.suppress(OSError):

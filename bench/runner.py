@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 
-from bench.disk import settle
 from bench.execution import QUICK_S, QUICK_TIMES, Measured, execute
 from bench.model import Case, Contestant, Dataset, Figures, Party, Place, Size, Unit, Where
 from bench.seeds import discard
@@ -85,9 +84,8 @@ class Runner:
         self, case: Case, contestant: Contestant, data: Place, figures: Figures, *, check: bool
     ) -> Measured:
         scratch = self._scratch(case)
-        # Else one contestant's fsync waits for what another left to the kernel.
         counting = self.remote if case.where is not Where.LOCAL else None
-        before = settle if counting is None else counting.passed
+        before = counting.passed if counting is not None else None
         try:
             worker = self.workers.get(contestant.party)
             if worker is None:

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from bench.disk import settle
 from bench.execution import Measured, execute
 from bench.model import SIZES, Case, Contestant, Place, Size
 
@@ -111,8 +110,7 @@ def _answer(request: dict[str, Any]) -> Any:
         contestant.data.prepare(data)
         return None
     scratch = Place(**request["scratch"])
-    before = settle if scratch.is_local else None
-    return asdict(execute(case, contestant, data, scratch, check=request["check"], before=before))
+    return asdict(execute(case, contestant, data, scratch, check=request["check"]))
 
 
 def versions(names: list[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import page_cache
 from bench.execution import QUICK_S, QUICK_TIMES
 from bench.model import SIZES, Action, Case, Contestant, Figures, Make, Party, Place, Timed, Unit
 from bench.runner import Runner
@@ -27,6 +28,7 @@ def contest(ways: dict[str, Make], unit: Unit = Unit.SECONDS) -> Case:
 @pytest.fixture(autouse=True)
 def nothing_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sync", lambda: None)
+    monkeypatch.setattr(page_cache, "NBYTES", 0)
 
 
 @pytest.mark.parametrize(
