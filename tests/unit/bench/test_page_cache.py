@@ -14,7 +14,7 @@ from bench.model import Case, Contestant, Party, Place
 
 @pytest.fixture(autouse=True)
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "NBYTES", 3 * len(page_cache.PIECE))
+    monkeypatch.setattr(page_cache, "NBYTES", 3 * page_cache.PIECES[0])
     monkeypatch.setattr("os.sync", lambda: None)
 
 
