@@ -42,7 +42,7 @@ def storage_at(place: Storage | str | os.PathLike[str]) -> Storage:
             f"a place is a storage of Frazil, a URL or a path, not a {type(place).__qualname__}",
             kind=ErrorKind.CANNOT_PARSE_URL,
         )
-    return storage_from_url(os.fspath(place))
+    return storage_from_url(os.fsdecode(place))
 
 
 def storage_from_url(url: str, **options: Any) -> Storage:  # noqa: ANN401  (those of the function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,14 @@ class TestPlaces:
             found = storage_at(given)
             assert isinstance(found, LocalStorage)
             assert found.path == str(tmp_path)
+
+    def test_a_path_may_tell_itself_in_bytes(self, tmp_path: Path) -> None:
+        (tmp_path / "here").mkdir()
+        with os.scandir(os.fsencode(tmp_path)) as entries:
+            (entry,) = entries
+        found = storage_at(entry)  # type: ignore[arg-type]
+        assert isinstance(found, LocalStorage)
+        assert found.path == str(tmp_path / "here")
 
     @pytest.mark.parametrize("given", [None, 3, b"/some/dir", ["/some/dir"]])
     def test_all_else_is_refused_and_makes_no_folder_of_that_name(
