@@ -28,8 +28,8 @@ of single rounds. Results are compared with the values that were written before 
   peer's commit what brings its files to the disk, without Frazil's order. Between runs the kernel
   writes out what it holds, and gives back the blocks of emptied files where the file system is
   mounted with `discard`; files are removed when all is measured. So nobody pays for another's
-  data, nor for memory that a host has taken back from its virtual machine: a file
-  of 256 MiB is written and emptied before each run.
+  data. Nor for memory that a host has taken back from its virtual machine: a file of 256 MiB is
+  written and emptied before each run on local disk, but for the curves and Spark.
 - Memory is the peak of a fresh process during the work, with what it held before in brackets.
 - Requests are counted by the proxy that all S3 traffic passes; on disk nobody counts them.
 """
