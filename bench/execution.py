@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from bench.disk import settle
 from bench.model import Case, Contestant, Party, Place, Timed, Unit
@@ -64,6 +65,14 @@ def execute(
         case _:
             value = seconds
     return Measured(value, base, peak)
+
+
+def typical(run: Callable[[], float]) -> float:
+    """The median of what `run` takes: what is quick is done several times."""
+    known = [run()]
+    while len(known) < QUICK_TIMES and known[0] < QUICK_S:
+        known.append(run())
+    return median(known)
 
 
 def _memory(name: str) -> int | None:

@@ -21,12 +21,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from bench.__main__ import DOCS, RESULTS, show
 from bench.disk import settle
-from bench.execution import QUICK_S, QUICK_TIMES
+from bench.execution import typical
 from bench.model import SIZES, Case, Figures, Party, Target
 from bench.report import write_report
 from bench.results import case_result, circumstances, load, merge, save
@@ -238,11 +237,11 @@ def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
         for turn in count():
             is_warm = turn >= WARM_UP_TURNS and time.perf_counter() - begin > WARM_UP_S
             for name in list(at_work)[:: 1 if turn % 2 else -1]:
-                known = [at_work[name].run(key, "frazil")[0]]
-                while is_warm and len(known) < QUICK_TIMES and known[0] < QUICK_S:
-                    known.append(at_work[name].run(key, "frazil")[0])
+                run = partial(_seconds, at_work[name], key)
                 if is_warm:
-                    figures[name].values.append(median(known))
+                    figures[name].values.append(typical(run))
+                else:
+                    run()
             timed_turns += is_warm
             if timed_turns == TURNS_PER_ROUND * rounds:
                 break
@@ -250,6 +249,10 @@ def scaling(folder: Path, rounds: int, key: str) -> dict[str, Any]:
         for process in at_work.values():
             process.stop()
     return case_result(case, list(figures.values()))
+
+
+def _seconds(at_work: Process, key: str) -> float:
+    return at_work.run(key, "frazil")[0]
 
 
 def cold(folder: Path, rounds: int) -> dict[str, Any]:

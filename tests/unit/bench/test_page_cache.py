@@ -11,10 +11,13 @@ from bench import page_cache
 from bench.execution import execute
 from bench.model import Case, Contestant, Party, Place
 
+NBYTES = 2 * max(page_cache.PIECES)
+TOLD = Path("/proc/self/io")
+
 
 @pytest.fixture(autouse=True)
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "NBYTES", 3 * page_cache.PIECES[0])
+    monkeypatch.setattr(page_cache, "NBYTES", NBYTES)
     monkeypatch.setattr("os.sync", lambda: None)
 
 
@@ -31,3 +34,17 @@ def test_it_is_used_and_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         scratch = Place(str(tmp_path / str(number)))
         execute(case, worker, scratch, scratch, check=False)
     assert sizes == [-1, 0] * 2, "each run is after the disk has rested, with no file in the way"
+
+
+@pytest.mark.skipif(not TOLD.exists(), reason="this system does not tell what a process wrote")
+def test_it_is_written_in_small_and_in_large_pieces(tmp_path: Path) -> None:
+    def told() -> dict[str, int]:
+        lines = (line.split(": ") for line in TOLD.read_text().splitlines())
+        return {name: int(number) for name, number in lines}
+
+    before = told()
+    page_cache.warm(tmp_path)
+    after = told()
+    small, large = (NBYTES // nbytes for nbytes in page_cache.PIECES)
+    assert after["wchar"] - before["wchar"] >= 2 * NBYTES
+    assert after["syscw"] - before["syscw"] in range(small + large, 2 * small)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import page_cache
-from bench.execution import QUICK_S, QUICK_TIMES
+from bench.execution import QUICK_S, QUICK_TIMES, typical
 from bench.model import SIZES, Action, Case, Contestant, Figures, Make, Party, Place, Timed, Unit
 from bench.runner import Runner
 
@@ -75,3 +75,18 @@ def test_one_that_fails_is_left_out_and_others_go_on(tmp_path: Path) -> None:
     found = run(contest({"failing": failing, "steady": steady}), tmp_path)
     assert "StopIteration" in found["failing"].failure
     assert found["steady"].values == [0.1] * ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("values", "left", "median"),
+    [
+        ([0.1, 9.0, 0.2, 0.3], [0.3], 0.2),
+        ([QUICK_S, 0.1, 0.1, 0.1], [0.1, 0.1, 0.1], QUICK_S),
+    ],
+    ids=["quick", "slow"],
+)
+def test_quick_work_alone_is_done_again_at_once(
+    values: list[float], left: list[float], median: float
+) -> None:
+    assert typical(lambda: values.pop(0)) == median
+    assert values == left
